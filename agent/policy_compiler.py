@@ -13,7 +13,6 @@ import msgspec
 
 from agent.policy_cache import KeptPolicy, digest_of
 from agent.settings import NO_LIMITER, AgentPolicy, LimiterPart
-from modes.units import Profile
 from policies.loading.loader import parse_policies, read_directory
 from policies.model.effective import EffectiveLimiter, EffectivePolicy
 from policies.model.problems import PolicyError
@@ -30,7 +29,7 @@ def compile_policy(directory: Path, name: str) -> KeptPolicy:
     compiled = parse_policies(files).compiled.get((None, name))
     if compiled is None:
         raise LookupError(f'{directory} has no policy "{name}": name one of its policies with --policy')
-    if compiled.effective.mode.takes is Profile:
+    if compiled.effective.mode.gives_instances:
         rule = "gives MIG instances, which NVIDIA's plugin advertises: name one of slices with --policy"
         raise LookupError(f'policy "{name}" {rule}')
     return KeptPolicy(digest_of(files), part_for_nodes(compiled.effective))

@@ -23,7 +23,6 @@ from ledger.placement_request import (
 )
 from ledger.quota_usage import Used, exceeded
 from ledger.reservations import MAX_RESERVATIONS, reservation_of
-from modes.units import Profile
 
 
 class Ledger(LedgerWriter):
@@ -163,8 +162,10 @@ class Ledger(LedgerWriter):
     def _within_quotas(self, request: PlacementRequest) -> AllocationResult:
         """The best place that exceeds no quota: how much a place counts depends on its kind of GPU."""
         share, quotas = request.share, request.accounting.quotas
-        is_fixed = not (share.fraction.mib or request.demands.prefer or share.mode_type.is_claimed)
-        if quotas and is_fixed and share.mode_type.takes is not Profile:
+        is_fixed = share.mode_type.counts_slices and not (
+            share.fraction.is_of_memory or request.demands.prefer
+        )
+        if quotas and is_fixed:
             over = self._usage.passed_by(share.slices, quotas)
             if over is not None:
                 return over

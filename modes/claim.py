@@ -218,7 +218,7 @@ def _amounts(share: ClaimedShare, size: int) -> tuple[int, ...]:
 
 def _mib(fraction: Fraction, size: int) -> tuple[int, ...]:
     """Return the MiB of each request on a card of this size."""
-    return fraction.mib_of_parts(size) if fraction.split else (fraction.share_mib(size),)
+    return fraction.mib_of_parts(size)
 
 
 def _exact_limit(request: str, mib: int) -> dict[str, Any]:

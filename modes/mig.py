@@ -42,7 +42,8 @@ class Mig(Mode):
     unknown_placeholders: ClassVar[frozenset[str]] = frozenset({"index", "memory_mib"})
     several_gpus_problem: ClassVar[str | None] = "a MIG instance is on one card: request a share of one GPU"
     several_containers_problem: ClassVar[str | None] = "a MIG instance is for one container: remove it"
-    takes: ClassVar = Profile
+    counts_slices: ClassVar[bool] = False
+    gives_instances: ClassVar[bool] = True
     needs_limiter: ClassVar[bool] = False
 
     @cached_property
@@ -56,6 +57,8 @@ class Mig(Mode):
 
     def share_text(self, fraction: Fraction) -> str:
         """Return the minimum that an instance must hold."""
+        if fraction.is_of_memory:
+            return f"{fraction.mib} MiB, on the smallest MIG instance that holds them"
         least = f"{fraction.slices} of {fraction.slices_per_gpu} slices of its card"
         return f"the smallest MIG instance of at least {least}"
 
@@ -144,7 +147,7 @@ class Mig(Mode):
         largest = max(known)
         if resource:
             return f"no {resource} that nodes offer holds it: request less, or leave the resource out"
-        asked = f"{fraction.mib} MiB" if fraction.mib else _asked(fraction)
+        asked = f"{fraction.mib} MiB" if fraction.is_of_memory else _asked(fraction)
         return f"no MIG instance holds {asked}, the largest is {largest[1]} of {largest[0]} MiB: request less"
 
 

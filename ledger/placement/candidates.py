@@ -26,7 +26,6 @@ from ledger.placement_request import PlacementRequest, Unschedulable
 from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND, GpuKinds
-from modes.units import Gpu
 
 MAX_KEPT = 1024
 """Selections that are remembered; beyond it, all are dropped."""
@@ -249,7 +248,7 @@ def _accepts_kind(node_class: NodeClass, request: PlacementRequest) -> bool:
         return True
     # A pod can require hosts only if we choose its GPU. The MiB that are written into a pod are those of the
     # label, which must then be large enough.
-    can_name_hosts = request.share.mode_type.takes is Gpu and node_class.layout is not None
+    can_name_hosts = request.share.mode_type.chooses_gpus and node_class.layout is not None
     if can_name_hosts and not (kinds.min_mib and request.share.is_bound_by_memory):
         return True
     is_large = not kinds.min_mib or (node.gpu_mib or 0) >= kinds.min_mib

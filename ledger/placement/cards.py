@@ -18,7 +18,6 @@ from ledger.placement_request import PlacementRequest
 from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND, GpuKinds
-from modes.units import Gpu, Profile
 
 MAX_KINDS = 4
 """Kinds of card of one node that are distinguished, the most frequent ones; others suit only pods that accept
@@ -104,15 +103,15 @@ def _is_as_large(mib: int, said: int) -> bool:
 def demand(request: PlacementRequest) -> CardDemand | None:
     """Return a pod's demands on each card; None if it accepts any."""
     mode, fraction, kinds = request.share.mode_type, request.share.fraction, request.demands.kinds
-    if mode.takes is Profile:
+    if mode.gives_instances:
         return None
     is_bound = request.share.is_bound_by_memory
-    are_equal = fraction.parts != 1 and not is_bound
+    are_equal = fraction.gpus > 1 and not (fraction.is_whole or fraction.is_apart or is_bound)
     keeps_model = request.keeps_model
-    size = fraction if fraction.mib and not is_bound else None
+    size = fraction if fraction.is_of_memory and not is_bound else None
     if kinds == EVERY_KIND and not (is_bound or are_equal or keeps_model or size):
         return None
-    return CardDemand(kinds, fraction.gpus, is_bound, keeps_model, are_equal, mode.takes is Gpu, size)
+    return CardDemand(kinds, fraction.gpus, is_bound, keeps_model, are_equal, mode.chooses_gpus, size)
 
 
 def card_sets(node: NodeFact, wanted: CardDemand | None) -> CardSets | None:

@@ -19,7 +19,6 @@ from ledger.placement.spread import best_spread
 from ledger.placement.waiting import PendingPods, WaitingPlace, assumed_place, capacity_of, waiting_places
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from modes.gpu_kinds import EVERY_KIND
-from modes.units import Profile
 
 _Options = list[Placement] | Unschedulable
 
@@ -84,10 +83,10 @@ class Choice:
         if request.demands.prefer:
             answers = [(each, self._options(each)) for each in family_requests(request)]
             return preferred(answers, request.demands.oversized)
-        if share.mode_type.takes is Profile:
+        if share.mode_type.gives_instances:
             return self._instances(request)
         options = self._together(request)
-        if not (share.any_gpu and len(share.fraction.split) > 1) or _has_room(options):
+        if not (share.any_gpu and share.fraction.containers > 1) or _has_room(options):
             return options
         if share.mode_type.several_gpus_problem is not None:
             return options
@@ -96,7 +95,7 @@ class Choice:
         return apart if _has_room(apart) or (apart and isinstance(options, Unschedulable)) else options
 
     def _together(self, request: PlacementRequest) -> _Options:
-        if request.share.fraction.mib:
+        if request.share.fraction.is_of_memory:
             placed = self._sized(request.with_demands(assume=None))
             if placed:
                 return placed
@@ -111,7 +110,7 @@ class Choice:
         The list is empty if there is no such GPU. The result is a refusal if the pod cannot wait for one.
         """
         fraction = request.share.fraction
-        sizes = self._known.sizes(fraction) if fraction.mib else [fraction]
+        sizes = self._known.sizes(fraction)
         requests = [request.with_share(fraction=size) for size in sizes]
         found = [(self._choose(each), each) for each in requests]
         refused = [each for each, _ in found if isinstance(each, Unschedulable) and each.is_for_now]

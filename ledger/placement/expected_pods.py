@@ -279,11 +279,9 @@ def _cpu_prior(slices_per_gpu: int) -> CpuHistory:
 
 def _sizes(fraction: Fraction) -> list[Size]:
     """The sizes that a pod counts as; one on parts of several GPUs counts once for each."""
-    if fraction.is_apart:
-        return [(slices, 1) for slices in fraction.split]
-    if fraction.parts != 1:
-        return [(fraction.slices_on_each, 1)] * fraction.parts
-    return [(fraction.slices_on_each, fraction.gpus)]
+    if fraction.gpus == 1 or fraction.is_whole:
+        return [(fraction.slices_on_each, fraction.gpus)]
+    return [(slices, 1) for slices in fraction.pieces]
 
 
 def _size_on(gpu_mib: int | None, size: Size, mib: int, slices_per_gpu: int) -> Size | None:

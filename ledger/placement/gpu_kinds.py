@@ -16,7 +16,6 @@ from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
 from modes.mode import Offer
 from modes.registry import MODES
-from modes.units import Profile
 
 _MAX_NAMED = 3
 _Key = TypeVar("_Key")
@@ -56,8 +55,7 @@ class KnownKinds:
             [
                 text
                 for mib, text in sorted(self._values)
-                if mib >= least
-                and (fraction.on_card(mib) == fraction if fraction.mib else fraction.share_mib(mib) == share)
+                if mib >= least and fraction.share_mib(mib) == share and fraction.on_card(mib) == fraction
             ]
         )
 
@@ -78,7 +76,9 @@ class KnownKinds:
         return self._offers.keys()
 
     def sizes(self, fraction: Fraction) -> list[Fraction]:
-        """The requested MiB as slices on each GPU size of the cluster, the fewest slices first."""
+        """The requested MiB as slices on each GPU size of the cluster, the fewest first; slices unchanged."""
+        if not fraction.is_of_memory:
+            return [fraction]
         known = {mib for mib, _ in self._values} | {mib for _, mib in self._kinds if mib}
         sizes = {fraction.on_card(mib) for mib in known}
         return sorted([size for size in sizes if size is not None], key=lambda size: size.slices)
@@ -129,5 +129,5 @@ def _kinds_of(node: NodeFact) -> set[GpuModel]:
 
 def _offers(node: NodeFact) -> list[Offer]:
     product = node.labels.get(GPU_PRODUCT_LABEL) or ""
-    units = [mode.resource_units(node) for mode in MODES.values() if mode.takes is Profile]
+    units = [mode.resource_units(node) for mode in MODES.values() if mode.gives_instances]
     return [(product, each) for each in units if each]

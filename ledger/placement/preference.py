@@ -8,7 +8,6 @@ from typing import NamedTuple
 import msgspec
 
 from ledger.placement_request import Oversized, Placement, PlacementRequest, Unschedulable
-from modes.units import Profile
 
 MAX_REASON = 120
 """Characters of the reason why a mode was passed over."""
@@ -23,8 +22,8 @@ def family_requests(request: PlacementRequest) -> list[PlacementRequest]:
     """
     found = [request.with_share(mode=mode).with_demands(prefer=()) for mode in request.demands.prefer]
     if request.demands.resource:
-        return [each for each in found if each.share.mode_type.takes is Profile]
-    if request.share.fraction.split:
+        return [each for each in found if each.share.mode_type.gives_instances]
+    if request.share.fraction.containers:
         return [each for each in found if each.share.mode_type.several_containers_problem is None]
     return found
 

@@ -100,8 +100,9 @@ def lost(free: Sequence[int], fraction: Fraction, prices: Prices) -> tuple[int, 
     None without room.
     """
     worth, per_gpu = prices.gpu, prices.slices_per_gpu
-    if fraction.parts == 1 and not fraction.is_apart and (slices := fraction.slices) <= per_gpu:
+    if fraction.gpus == 1:
         # Most pods: called for each state of GPUs in a cluster.
+        slices = fraction.slices
         for gap in prices.gaps[slices]:
             if gap in free:
                 return worth[gap] - worth[gap - slices], gap == per_gpu
@@ -136,11 +137,11 @@ def gpus_of_split(free: Sequence[int], fraction: Fraction, prices: Prices) -> li
     found = _parted(free, fraction, prices)
     if found is None:
         return None
-    left, positions = list(free), [0] * len(fraction.split)
-    largest_first = sorted(range(len(positions)), key=lambda at: -fraction.split[at])
+    left, positions = list(free), [0] * fraction.containers
+    largest_first = sorted(range(len(positions)), key=lambda at: -fraction.pieces[at])
     for container, gap in zip(largest_first, found[0], strict=True):
         position = positions[container] = left.index(gap)
-        left[position] -= fraction.split[container]
+        left[position] -= fraction.pieces[container]
     return positions
 
 
@@ -150,7 +151,7 @@ slices; the loss."""
 
 
 def _parted(free: Sequence[int], fraction: Fraction, prices: Prices) -> _Parted | None:
-    sizes = _descending(fraction.split)
+    sizes = _descending(fraction.pieces)
     if max(free, default=0) < sizes[0]:
         return None
     gpus = [free.count(slices) for slices in range(len(prices.gpu))]

@@ -12,7 +12,7 @@ from ledger.placement.feasibility import takes_now
 from ledger.placement.gpu_kinds import KnownKinds
 from ledger.placement_request import Assumption, PlacementRequest
 from modes.facts import NodeFact
-from modes.units import Gpu, Unit
+from modes.units import Unit
 
 _PRECISION = 10**6
 
@@ -126,12 +126,9 @@ def _capacities(candidates: Candidates, request: PlacementRequest) -> Mapping[in
         for indices, gpu_mib in _parts(node, candidates, request):
             mib = share.fraction.share_mib(gpu_mib) if share.is_bound_by_memory else 0
             capacity = found.setdefault(mib, _Capacity())
-            if share.mode_type.takes is Gpu:
-                offered: dict[Unit, int] = {i: n for i, n in node.gpus if i in indices}
-                offered |= dict.fromkeys(offered.keys() & node.cordoned, 0)
-            else:
-                offered = {share.resource_unit: node.offered().get(share.resource_unit, 0)}
-            for unit, slices in offered.items():
+            offered = node.offered()
+            for unit in indices or (share.resource_unit,):
+                slices = 0 if unit in node.cordoned else offered.get(unit, 0)
                 capacity.slices[unit] = capacity.slices.get(unit, 0) + count * slices
             capacity.shapes.setdefault(indices, gpu_mib)
     return found
@@ -141,7 +138,7 @@ def _parts(
     node: NodeFact, candidates: Candidates, request: PlacementRequest
 ) -> list[tuple[tuple[int, ...], int]]:
     """Return the GPUs that a pod may use together on a node, and the MiB of one: all of them, or each set."""
-    every = tuple([index for index, _ in node.gpus]) if request.share.mode_type.takes is Gpu else ()
+    every = tuple(request.share.mode_type.choosable(dict(node.gpus)))
     sets = card_sets(node, candidates.demand)
     if sets is None:
         return [(every, node.gpu_mib or 0)]

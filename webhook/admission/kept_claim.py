@@ -59,7 +59,7 @@ def kept_claim(
 
 def _annotations(policy: EffectivePolicy, fraction: Fraction, placement: Placement) -> Mapping[str, str]:
     """Return the annotations of a share that is claimed; requested MiB are no number of slices."""
-    found = {} if fraction.mib else {SLICES: str(fraction.slices)}
+    found = {} if fraction.is_of_memory else {SLICES: str(fraction.slices)}
     each = mib_of_each(fraction, placement.gpu_mib, policy.reserve_mib) if policy.writes_limits else None
     return found if each is None else {**found, MEMORY_MIB: mib_text(each)}
 
@@ -68,7 +68,7 @@ def claimed_share(
     policy: EffectivePolicy, fraction: Fraction, kinds: GpuKinds, cards: tuple[int, ...]
 ) -> ClaimedShare:
     """Return what the claim of a pod asks for, on cards of these sizes."""
-    any_card = policy.containers == "any-gpu" and len(fraction.split) > 1
+    any_card = policy.containers == "any-gpu" and fraction.containers > 1
     return ClaimedShare(policy.mode.resource, fraction, cards, kinds, any_card, policy.claim_names)
 
 

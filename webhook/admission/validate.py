@@ -123,7 +123,7 @@ def _shared(pod: Pod, policy: EffectivePolicy, fraction: Fraction, containers: C
     if not containers.parts:
         return fraction
     shared = fraction.shared_by([part.fraction for part in containers.parts])
-    if policy.mode.is_claimed or not (shared.mib and _says_injected(pod.metadata)):
+    if policy.mode.is_claimed or not (shared.is_of_memory and _says_injected(pod.metadata)):
         return shared
     return split_as_said(shared, pod, policy)
 
@@ -163,7 +163,7 @@ def _wanted(
     fraction = labelled if isinstance(labelled, Denial) else on_each_gpu(metadata, labelled, policy)
     if isinstance(fraction, Denial):
         return fraction
-    if fraction.mib and _says_injected(metadata):
+    if fraction.is_of_memory and _says_injected(metadata):
         fraction = sized_as_said(fraction, metadata)
     kinds = gpu_kinds(metadata)
     return kinds if isinstance(kinds, Denial) else (fraction, kinds)
