@@ -119,6 +119,11 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
     """MiB of the cards that the pod's claim may take a fraction of, the best first; empty without a claim,
     and for claims whose amount is the same on each card."""
 
+    @property
+    def is_more_than_twice(self) -> bool:
+        """Whether it is an instance of which more than half would be idle."""
+        return self.instance is not None and self.instance.is_more_than_twice
+
 
 class RequestedShare(msgspec.Struct, frozen=True, gc=False):
     """The share that a pod takes of its node."""

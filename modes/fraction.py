@@ -94,8 +94,7 @@ class Fraction:
         """
         if _DECIMAL.fullmatch(text) is None:
             raise ValueError(f'"{text}" is not a plain decimal number such as "0.500"')
-        whole, _, decimals = text.partition(".")
-        share, one = int(whole + decimals), 10 ** len(decimals)
+        share, one = cls.ratio_of_text(text) or (0, 1)
         slices, rest = divmod(share * slices_per_gpu, one)
         if not share or (rest and share > one):
             raise ValueError(f'"{text}" is neither a part of one GPU nor whole GPUs')
@@ -208,6 +207,16 @@ class Fraction:
     def slices_on_each(self) -> int:
         """Slices on each GPU used."""
         return self.slices // self.parts if self.parts != 1 else min(self.slices, self.slices_per_gpu)
+
+    @property
+    def counts(self) -> frozenset[int]:
+        """Amounts of whole GPUs or slices that agree: one, the GPUs, all slices, and those on each GPU."""
+        return frozenset({1, self.gpus, self.slices, self.slices // self.parts})
+
+    @property
+    def counts_text(self) -> str:
+        """The same as text: "1 or 4"."""
+        return " or ".join(map(str, sorted(self.counts)))
 
     @cached_property
     def shape(self) -> tuple[int, int, tuple[int, ...]]:

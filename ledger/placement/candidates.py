@@ -15,7 +15,6 @@ from ledger.placement.expected_pods import Counters
 from ledger.placement.feasibility import (
     Obstacle,
     gpu_obstacle,
-    obstacle,
     takes_now,
     why_unschedulable,
 )
@@ -92,8 +91,11 @@ class Candidates:
             scores = [(self.score(each, request), each) for each in self._few if only is None or only(each)]
             known = [(value, each) for value, each in scores if value is not None]
             return max(known, key=lambda each: each[0], default=None)
-        accepts = _all_of(self.holds if self.is_part else None, only)
-        search, found = Search(request, accepts), None
+
+        def accepts(account: NodeAccount) -> bool:
+            return (only is None or only(account)) and self.holds(account)
+
+        search, found = Search(request, accepts if self.is_part else only), None
         for each in self._now:
             found = each.best(search, found)
         return found
@@ -102,12 +104,6 @@ class Candidates:
         """Return the score of one of the nodes for one of the pods; None if it has no room now."""
         node_class = self.index.class_of(account.name)
         return node_class.score(account, Search(request, None)) if node_class in self._now else None
-
-
-def _all_of(one: _Test | None, other: _Test | None) -> _Test | None:
-    if one is None or other is None:
-        return one or other
-    return lambda account: other(account) and one(account)
 
 
 class CandidateFinder:
@@ -208,8 +204,8 @@ class CandidateFinder:
         named = request.demands.constraints.node_name
         fact = self._index.fact(named) if named is not None else None
         if fact is not None:
-            other = Obstacle.OTHER_NODE if request.demands.kinds == EVERY_KIND else Obstacle.LABELS
-            yield obstacle(fact, request.on_card(fact.gpu_mib)) or other, 1, True
+            by_gpus = gpu_obstacle(fact, request.on_card(fact.gpu_mib))
+            yield by_gpus or Obstacle.LABELS, 1, True
             return
         # Demands on GPU memory also exclude nodes without the label, which the message has to name.
         accepted = self._matching_nodes(without_label(request.demands.constraints, GPU_MEMORY_LABEL))

@@ -12,15 +12,16 @@ from ledger.placement.hosts import on_hosts
 from ledger.placement.label_index import TooMuchWorkError
 from ledger.placement.node_class import Found
 from ledger.placement.node_index import NodeIndex
-from ledger.placement.preference import InstanceOption, family_requests, preferred, within_twice
+from ledger.placement.preference import family_requests, preferred
 from ledger.placement.prices import UNIT
 from ledger.placement.same_model import commonest_model, keep_to, model_of, no_such_node
-from ledger.placement.spread import best_spread
 from ledger.placement.waiting import PendingPods, WaitingPlace, assumed_place, capacity_of, waiting_places
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from modes.gpu_kinds import EVERY_KIND
 
 _Options = list[Placement] | Unschedulable
+_MAX_COUNTS = 8
+"""Distinguished numbers of an owner's pods on one node, the lowest ones: each costs a search of all nodes."""
 
 
 class Choice:
@@ -76,7 +77,7 @@ class Choice:
         if kinds.models:
             return True
         is_assumed = assume is not None and assume.gpu_mib >= kinds.min_mib
-        return not is_assumed and any(mib for _, mib in self._known.kinds())
+        return not is_assumed and any(mib for _, mib in self._known.kinds)
 
     def _options(self, request: PlacementRequest) -> _Options:
         share = request.share
@@ -139,22 +140,27 @@ class Choice:
     def _instances(self, request: PlacementRequest) -> _Options:
         """Return placements on MIG instances: those with room first, the smallest first.
 
-        Among instances of equal size to wait for, the one with the shortest queue comes first.
+        Among instances of equal size to wait for, the one with the shortest queue comes first. Instances of
+        more than twice the request are included only if there is no other, or if the policy takes them.
         """
         mode, demands, fraction = request.share.mode_type, request.demands, request.share.fraction
-        offers = [each for each in self._known.offers() if demands.kinds.takes_model(each[0])]
+        offers = [each for each in self._known.offers if demands.kinds.takes_model(each[0])]
         fitting = mode.instances(fraction, offers, demands.resource)
         if not fitting:
             return Unschedulable(mode.none_holds(fraction, offers, demands.resource))
         found = [(self._given(each), each) for each in map(request.for_instance, fitting)]
-        placed = [
-            InstanceOption(answer, self._load(each))
-            for answer, each in found
-            if isinstance(answer, Placement)
-        ]
+        placed = [(answer, each) for answer, each in found if isinstance(answer, Placement)]
         if not placed:
             return next(answer for answer, _ in found if isinstance(answer, Unschedulable))
-        return within_twice(placed, demands.oversized)
+        if demands.oversized == "wait":
+            placed = [option for option in placed if not option[0].is_more_than_twice] or placed
+
+        def order(option: tuple[Placement, PlacementRequest]) -> tuple[bool, int, int, int]:
+            answer, waits = option[0], option[0].node is None
+            load = self._load(option[1]) if waits else 0
+            return waits, option[1].share.slices, load, answer.gpu_mib
+
+        return [answer for answer, _ in sorted(placed, key=order)]
 
     def _load(self, request: PlacementRequest) -> int:
         """Pods that wait for an instance of this kind, this pod included, per thousand instances."""
@@ -218,10 +224,22 @@ class Choice:
         return on_hosts(self._placed(request, wait.indices, model, None), request, candidates, self._index)
 
     def _best(self, candidates: Candidates, request: PlacementRequest) -> Found | None:
-        if not request.is_spread:
-            return candidates.best(request)
+        """Return the best node; with `spread` of those with room that have the fewest of the owner's pods."""
+        found = candidates.best(request)
+        if not request.is_spread or found is None:
+            return found
         on_nodes = self._owners.on_nodes(request.accounting.owner)
-        return best_spread(candidates, request, on_nodes, len(self._index.accounts))
+        counts = (
+            {*on_nodes.values()} if len(on_nodes) == len(self._index.accounts) else {0, *on_nodes.values()}
+        )
+        fewer = [count for count in sorted(counts)[:_MAX_COUNTS] if count < on_nodes.get(found[1].name, 0)]
+        for count in fewer:
+            better = candidates.best(
+                request, lambda account, count=count: on_nodes.get(account.name, 0) == count
+            )
+            if better is not None:
+                return better
+        return found
 
     def _model_of_owner(self, owner: str) -> GpuModel | None:
         """Return the GPU model of an owner's pods; if they differ, that of the first node by name."""

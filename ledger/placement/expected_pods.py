@@ -171,7 +171,8 @@ class ExpectedPods:
             if each.sample.slices_per_gpu != self._slices_per_gpu:
                 continue
             places = found.setdefault(each.price_key, _Places())
-            for (gpus, _, _), nodes in each.counts():
+            for (gpus, _, _), accounts in each.states():
+                nodes = len(accounts)
                 capacity += len(gpus) * idle * nodes
                 for free in gpus:
                     places.gaps[free] += nodes

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable
 from enum import IntEnum
 
-from kube.matching import labels_match, tolerates
 from kube.names import GPU_COUNT_LABEL, GPU_MEMORY_LABEL, GPU_RESOURCE, SHARED_GPU_RESOURCE
 from ledger.placement.cards import card_sets, demand, layout
 from ledger.placement_request import PlacementRequest, Unschedulable
@@ -65,23 +64,6 @@ _WHY = {
     Obstacle.LABELS: "{at} with such GPUs, the pod's node selector or affinity does not match: fix it",
     Obstacle.TAINTS: "{at} with such GPUs, the pod does not tolerate a taint: add a toleration",
 }
-
-
-def obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:
-    """The first obstacle of a node for a pod; None if it could ever hold the pod."""
-    constraints = request.demands.constraints
-    named = constraints.node_name
-    if named is not None and named != node.name:
-        return Obstacle.OTHER_NODE
-    by_gpus = gpu_obstacle(node, request)
-    if by_gpus is not None:
-        return by_gpus
-    if not labels_match(constraints, node.name, node.labels):
-        return Obstacle.LABELS
-    # A pod with nodeName bypasses the scheduler, and thus taints.
-    if named is None and not tolerates(constraints.tolerations, node.taints):
-        return Obstacle.TAINTS
-    return None
 
 
 def takes_now(node: NodeFact, request: PlacementRequest) -> bool:

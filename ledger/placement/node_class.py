@@ -140,10 +140,6 @@ class NodeClass:
             (each.state, [node[2] for node in each.nodes]) for each in self._groups.values() if each.nodes
         )
 
-    def counts(self) -> Iterator[tuple[State, int]]:
-        """Yield each state that some node is in, and their number."""
-        return ((each.state, len(each.nodes)) for each in self._groups.values() if each.nodes)
-
     def insert(self, account: NodeAccount) -> None:
         """Insert a node, or move it to the group of its current state; the inverse of `remove`."""
         self.remove(account.name)

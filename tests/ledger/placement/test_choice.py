@@ -199,7 +199,6 @@ def test_groups_of_states_that_no_node_is_in_any_more_are_forgotten() -> None:
 
 def test_neither_a_place_nor_why_there_is_none_is_found_by_asking_single_nodes(monkeypatch) -> None:
     looked_at = []
-    monkeypatch.setattr(selection, "obstacle", lambda node, _: looked_at.append(node.name))
     monkeypatch.setattr(selection, "gpu_obstacle", lambda node, _: looked_at.append(node.name))
     ledger = ledger_of(*[gpu_node(f"n{i:03}") for i in range(200)])
     nowhere = eighths(4, constraints=Constraints({"zone": "x"}))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kube.matching import labels_match
+from kube.matching import labels_match, tolerates
 from kube.names import GPU_MEMORY_LABEL
 from kube.scheduling import (
     Constraints,
@@ -17,7 +17,7 @@ from kube.scheduling import (
     without_label,
 )
 from ledger.ledger import Ledger
-from ledger.placement.feasibility import Obstacle, obstacle, why_unschedulable
+from ledger.placement.feasibility import Obstacle, gpu_obstacle, why_unschedulable
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from modes.facts import NodeFact
 from modes.fraction import Fraction
@@ -70,6 +70,21 @@ def test_taints_and_missing_memory_labels_make_it_unschedulable_too() -> None:
         " set it (docs/getting-started/install.md)"
     )
     assert ledger_of(nameless).place(eighths(8), 0.0) == Placement((0,), 0, (), "a")
+
+
+def obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:
+    """What a walk over all nodes finds first at one of them."""
+    constraints = request.demands.constraints
+    if constraints.node_name not in {None, node.name}:
+        return Obstacle.OTHER_NODE
+    by_gpus = gpu_obstacle(node, request)
+    if by_gpus is not None:
+        return by_gpus
+    if not labels_match(constraints, node.name, node.labels):
+        return Obstacle.LABELS
+    # A pod with nodeName bypasses the scheduler, and thus taints.
+    is_kept_off = constraints.node_name is None and not tolerates(constraints.tolerations, node.taints)
+    return Obstacle.TAINTS if is_kept_off else None
 
 
 @given(st.lists(nodes(), max_size=6), asks)

@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from ledger.ledger import Ledger
-from ledger.placement.numa import MAX_NUMA_NODES
+from ledger.placement.best_gpus import MAX_NUMA_NODES
 from ledger.placement.prices import Prices
 from ledger.placement_request import Placement, PlacementRequest
 from modes.facts import NodeFact
