@@ -90,12 +90,6 @@ def test_a_part_that_is_rounded_up_holds_what_was_asked_and_wastes_less_than_one
     assert (fraction.exact is None) == (granted == 0)
 
 
-@pytest.mark.parametrize("text", ["1.2", "0", "0.000", "1e-1", ".2"])
-def test_what_is_no_part_of_one_gpu_is_not_rounded_up(text: str) -> None:
-    with pytest.raises(ValueError, match=r"neither a part|decimal"):
-        Fraction.rounded_up(text, 8)
-
-
 def test_an_exact_share_of_several_gpus_is_limited_on_each() -> None:
     shares = Fraction.rounded_up("0.95", 8).on_each_of(2)
     assert (shares.slices, shares.slices_on_each, shares.gpus) == (16, 8, 2)

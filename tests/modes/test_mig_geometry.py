@@ -1,7 +1,6 @@
 """Geometries against the placements that nvidia-smi prints, tried without any of the product's search."""
 
 import re
-import weakref
 from collections import Counter
 from dataclasses import replace
 from itertools import combinations_with_replacement
@@ -100,16 +99,3 @@ def test_the_guide_says_how_many_instances_of_a_profile_a_card_can_have(card):
         assert most_instances(card, profile.name) == profile.most
     assert most_instances(card, "9g.1gb") == 0
     assert all(Counter(names)[card.profiles[-1].name] <= 1 for names in geometries(card))
-
-
-def test_names_that_nobody_knows_are_not_kept():
-    class Name(str):
-        """One that tells whether somebody keeps it."""
-
-        __slots__ = ("__weakref__",)
-
-    name = Name("9g.2gb")
-    kept = weakref.ref(name)
-    assert most_instances(A30, name) == 0
-    del name
-    assert kept() is None

@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import pytest
 
 from modes.mig_profiles import (
@@ -95,14 +93,3 @@ def test_resource_names_have_a_dot_for_the_plus_sign():
     assert profile is not None
     assert (profile.name, profile.resource) == ("1g.10gb+me", "nvidia.com/mig-1g.10gb.me")
     assert H100_80GB.profile("1g.5gb") is None
-
-
-def test_names_of_resources_are_written_out_in_one_file():
-    folder = Path(__file__).parents[2]
-    written = [
-        str(path.relative_to(folder))
-        for room in ("controller", "ledger", "policies", "webhook")
-        for path in (folder / room).rglob("*.py")
-        if "nvidia.com/mig-" in path.read_text()
-    ]
-    assert written == []

@@ -41,25 +41,6 @@ def placed(ledger: Ledger, request: PlacementRequest) -> Placement:
     return answer
 
 
-def test_two_gpus_of_a_pod_are_of_one_numa_node_though_lower_numbers_lie_apart():
-    ledger = ledger_of(numa_node("a", 0, 1, 0, 1))
-    assert placed(ledger, request_of(TWO_HALVES)).indices == (0, 2)
-    assert placed(ledger, request_of(Fraction(16, 8))).indices == (0, 2)
-
-
-def test_gpus_that_lose_less_are_taken_though_they_are_of_two_numa_nodes():
-    held = holder("x", "a", (0, 4)), holder("y", "a", (3, 4))
-    ledger = ledger_of(numa_node("a", 0, 0, 1, 1), holders=held)
-    assert placed(ledger, request_of(TWO_HALVES)).indices == (0, 3)
-
-
-def test_where_no_numa_node_has_as_many_gpus_free_the_pod_gets_those_of_several():
-    held = holder("x", "a", (0, 8)), holder("y", "a", (2, 8))
-    ledger = ledger_of(numa_node("a", 0, 0, 1, 1), holders=held)
-    assert placed(ledger, request_of(Fraction(16, 8))).indices == (1, 3)
-    assert placed(ledger, request_of(Fraction(16, 8), reservation="r")).node == "a"
-
-
 def test_a_gpu_of_which_the_agent_does_not_tell_is_near_to_none():
     ledger = ledger_of(structs.replace(numa_node("a", 1, 0, 0), gpus=tuple((gpu, 8) for gpu in range(5))))
     assert placed(ledger, request_of(TWO_HALVES)).indices == (1, 2)

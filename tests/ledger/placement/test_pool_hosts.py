@@ -33,22 +33,6 @@ def placed(ledger: Ledger, request: PlacementRequest) -> Placement:
     return answer
 
 
-def test_a_pod_goes_where_one_card_has_room_and_shuts_out_where_several_have_it_together():
-    nodes = pool("across", 5, 6), pool("whole", 0, 8)
-    ledger = ledger_of(*nodes, holders=(*pods("across", 5, 6), *pods("whole", 8)))
-    answer = placed(ledger, eighths(4, **POOLED))
-    assert (answer.node, answer.other_hosts) == ("whole", ("across.local",))
-    assert placed(ledger, eighths(3, **POOLED)).node == "across"
-
-
-def test_where_each_node_would_give_slices_of_several_cards_the_pod_is_denied():
-    ledger = ledger_of(pool("across", 5, 6), holders=pods("across", 5, 6))
-    answer = ledger.place(eighths(4, **POOLED), 0.0)
-    assert isinstance(answer, Unschedulable)
-    assert "no GPU has 4 free slices" in answer.why
-    assert answer.is_for_now
-
-
 @pytest.mark.parametrize(
     "request_",
     [
@@ -77,24 +61,6 @@ def test_what_no_node_could_ever_hold_is_denied_for_good():
     assert not answer.is_for_now
 
 
-def test_a_pod_waits_wherever_it_would_not_be_bound_across_cards():
-    """Full or not ready: the scheduler binds nothing there before there is room, or before it is back."""
-    full, away = pool("full", 8, 7), pool("away", 5, 6, usable=False)
-    for node, held in ((full, (8, 7)), (away, (5, 6))):
-        ledger = ledger_of(
-            pool("across", 5, 6), node, holders=(*pods("across", 5, 6), *pods(node.name, *held))
-        )
-        answer = placed(ledger, eighths(4, **POOLED))
-        assert (answer.node, answer.other_hosts) == (None, ("across.local",))
-
-
-def test_a_pod_waits_for_a_full_node_and_not_for_one_that_would_take_it_across_cards():
-    nodes = pool("across", 5, 6), pool("full", 8, 7)
-    ledger = ledger_of(*nodes, holders=(*pods("across", 5, 6), *pods("full", 8, 7)))
-    answer = placed(ledger, eighths(4, **POOLED))
-    assert (answer.node, answer.hosts, answer.other_hosts) == (None, (), ("across.local",))
-
-
 def test_what_was_placed_since_the_agent_looked_is_put_where_the_agent_puts_it():
     ledger = ledger_of(pool("a", 4, 3), holders=pods("a", 4, 3))
     assert placed(ledger, eighths(4, reservation="r-1", **POOLED)).node == "a"
@@ -102,12 +68,6 @@ def test_what_was_placed_since_the_agent_looked_is_put_where_the_agent_puts_it()
     assert placed(ledger, eighths(5, reservation="r-2", **POOLED)).node == "a"
     ledger = ledger_of(pool("a", 0, 0), holders=pods("a", 4, 4, 3))
     assert placed(ledger, eighths(5, **POOLED)).node == "a"
-
-
-def test_several_whole_gpus_need_idle_cards():
-    ledger = ledger_of(pool("a", 1, 0, 7), pool("b", 0, 0, 8), holders=(*pods("a", 1, 7), *pods("b", 8)))
-    answer = placed(ledger, request_of(Fraction(16, 8), **POOLED))
-    assert (answer.node, answer.other_hosts) == ("b", ("a.local",))
 
 
 def test_after_a_pod_ended_nobody_tells_of_which_card_until_the_agent_looks_again():
