@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+
 import msgspec
 
+from ledger.accounts import NodeAccount
 from ledger.owners import GpuModel, Owners
 from ledger.placement.best_gpus import best_gpus
 from ledger.placement.candidates import CandidateFinder, Candidates
@@ -15,7 +19,7 @@ from ledger.placement.node_index import NodeIndex
 from ledger.placement.preference import family_requests, preferred
 from ledger.placement.prices import UNIT
 from ledger.placement.same_model import commonest_model, keep_to, model_of, no_such_node
-from ledger.placement.waiting import PendingPods, WaitingPlace, assumed_place, capacity_of, waiting_places
+from ledger.placement.waiting import PendingPods, assumed_indices, capacity_of, waiting_places
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from modes.gpu_kinds import EVERY_KIND
 
@@ -35,11 +39,8 @@ class Choice:
         known: KnownKinds,
         pending: PendingPods,
     ) -> None:
-        self._index = index
-        self._finder = finder
-        self._owners = owners
-        self._known = known
-        self._pending = pending
+        self._index, self._finder, self._owners = index, finder, owners
+        self._known, self._pending = known, pending
 
     def options(self, request: PlacementRequest) -> _Options:
         """Return the placements that a pod can have, the best first, or why no node can ever hold it.
@@ -194,11 +195,10 @@ class Choice:
         if not candidates.nodes:
             return self._assumed(request)
         found = self._best(candidates, request) if not request.demands.is_gated else None
-        if found is None:
+        node_class = self._index.class_of(found[1].name) if found is not None else None
+        if found is None or node_class is None or found[1].fact is None:
             return self._wait(candidates, request)
-        account, node_class = found[1], self._index.class_of(found[1].name)
-        if account.fact is None or node_class is None:
-            return self._wait(candidates, request)
+        account = found[1]
         indices = best_gpus(account, node_class, request)
         placed = self._placed(request, indices, model_of(account.fact), account.name)
         if not request.share.is_bound_by_memory:
@@ -209,19 +209,14 @@ class Choice:
     def _wait(self, candidates: Candidates, request: PlacementRequest) -> Placement | Unschedulable:
         """Return the placement of a pod that waits: the best kind of GPU that some node can give it later."""
         answer: Placement | Unschedulable | None = None
-        for wait in waiting_places(candidates, request, self._pending, self._known):
-            answer = self._waits(wait, request, candidates)
+        for indices, gpu_mib in waiting_places(candidates, request, self._pending, self._known):
+            model: GpuModel = None, gpu_mib
+            if request.demands.same_model:
+                model = commonest_model(candidates.samples(), indices, gpu_mib)
+            answer = on_hosts(self._placed(request, indices, model, None), request, candidates, self._index)
             if isinstance(answer, Placement):
-                break
+                return answer
         return answer if answer is not None else self._finder.why_unschedulable(request)
-
-    def _waits(
-        self, wait: WaitingPlace, request: PlacementRequest, candidates: Candidates
-    ) -> Placement | Unschedulable:
-        model: GpuModel = None, wait.gpu_mib
-        if request.demands.same_model:
-            model = commonest_model(candidates.samples(), wait.indices, wait.gpu_mib)
-        return on_hosts(self._placed(request, wait.indices, model, None), request, candidates, self._index)
 
     def _best(self, candidates: Candidates, request: PlacementRequest) -> Found | None:
         """Return the best node; with `spread` of those with room that have the fewest of the owner's pods."""
@@ -229,24 +224,18 @@ class Choice:
         if not request.is_spread or found is None:
             return found
         on_nodes = self._owners.on_nodes(request.accounting.owner)
-        counts = (
-            {*on_nodes.values()} if len(on_nodes) == len(self._index.accounts) else {0, *on_nodes.values()}
-        )
-        fewer = [count for count in sorted(counts)[:_MAX_COUNTS] if count < on_nodes.get(found[1].name, 0)]
-        for count in fewer:
-            better = candidates.best(
-                request, lambda account, count=count: on_nodes.get(account.name, 0) == count
-            )
-            if better is not None:
-                return better
+        for count in sorted({0, *on_nodes.values()})[:_MAX_COUNTS]:
+            if count >= on_nodes.get(found[1].name, 0):
+                break
+            fewer = candidates.best(request, partial(_has_pods, on_nodes, count))
+            if fewer is not None:
+                return fewer
         return found
 
     def _model_of_owner(self, owner: str) -> GpuModel | None:
         """Return the GPU model of an owner's pods; if they differ, that of the first node by name."""
         nodes = self._owners.on_nodes(owner)
-        first = min(nodes, default=None)
-        if first is not None and self._index.fact(first) is None:
-            first = min((name for name in nodes if self._index.fact(name) is not None), default=None)
+        first = min(filter(self._index.fact, nodes), default=None)
         fact = self._index.fact(first) if first is not None else None
         return model_of(fact) if fact is not None else self._owners.awaited(owner)
 
@@ -259,31 +248,26 @@ class Choice:
             or assume.gpu_mib < request.demands.kinds.min_mib
         ):
             return self._finder.why_unschedulable(request)
-        wait = assumed_place(assume, request, self._pending)
+        indices = assumed_indices(assume, request, self._pending)
+        others, slices = self._known.not_of_size(fraction), fraction.slices_of_mib
         return Placement(
-            wait.indices,
-            wait.gpu_mib,
-            (),
-            slices=fraction.slices_of_mib,
-            other_memory_values=self._known.not_of_size(fraction),
-            degraded=True,
+            indices, assume.gpu_mib, (), slices=slices, other_memory_values=others, degraded=True
         )
 
     def _placed(
         self, request: PlacementRequest, indices: tuple[int, ...], model: GpuModel, node: str | None
     ) -> Placement:
-        product, gpu_mib = model[0], model[1] or 0
-        if request.share.fraction.is_apart:
-            containers, indices = indices, tuple(sorted(set(indices)))
-        else:
-            containers = ()
+        product, gpu_mib, fraction = model[0], model[1] or 0, request.share.fraction
+        values: tuple[str, ...] = (str(gpu_mib),) if gpu_mib else ()
         if not request.keeps_model:
-            values = self._known.of_share(request, gpu_mib)
-            product = None
-        else:
-            values = (str(gpu_mib),) if gpu_mib else ()
-        slices = request.share.fraction.slices_of_mib
-        return Placement(indices, gpu_mib, values, node, model=product, slices=slices, containers=containers)
+            product, values = None, self._known.of_share(request, gpu_mib)
+        containers = indices if fraction.is_apart else ()
+        on, slices = tuple(sorted({*indices})), fraction.slices_of_mib
+        return Placement(on, gpu_mib, values, node, model=product, slices=slices, containers=containers)
+
+
+def _has_pods(on_nodes: Mapping[str, int], count: int, account: NodeAccount) -> bool:
+    return on_nodes.get(account.name, 0) == count
 
 
 def _has_room(options: _Options) -> bool:

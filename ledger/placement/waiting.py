@@ -61,13 +61,8 @@ class PendingPods:
             del self._slices[claim.memory_values]
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingPlace:
-    """The index or indices to wait for, on one kind of GPU."""
-
-    indices: tuple[int, ...]
-    """Index of each GPU; of each container, if containers use different GPUs."""
-    gpu_mib: int
+WaitingPlace = tuple[tuple[int, ...], int]
+"""The index of each GPU to wait for (of each container, if these use different GPUs), and MiB of one GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +94,15 @@ def waiting_places(
         ranked.append(min(best))
     for *_, indices, gpu_mib in sorted(ranked):
         chosen = tuple([indices[each] for each in fraction.bins]) if fraction.is_apart else indices
-        yield WaitingPlace(chosen, gpu_mib)
+        yield chosen, gpu_mib
 
 
-def assumed_place(assume: Assumption, request: PlacementRequest, pending: PendingPods) -> WaitingPlace:
-    """Choose an index of nodes that do not exist yet; call it only if they have enough GPUs."""
+def assumed_indices(assume: Assumption, request: PlacementRequest, pending: PendingPods) -> tuple[int, ...]:
+    """Choose GPUs of nodes that do not exist yet; call it only if they have enough."""
     waiting = pending.slices(())
     every = {index: waiting.get(index, 0) for index in range(assume.gpus_per_node)}
     gpus = request.share.mode_type.choosable(every)
-    loads = sorted((slices, index) for index, slices in gpus.items())[: request.share.fraction.gpus]
-    return WaitingPlace(tuple(sorted(index for _, index in loads)), assume.gpu_mib)
+    return tuple(sorted(sorted(gpus, key=lambda index: (gpus[index], index))[: request.share.fraction.gpus]))
 
 
 def capacity_of(candidates: Candidates, request: PlacementRequest) -> int:
