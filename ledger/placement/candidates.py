@@ -113,8 +113,6 @@ class CandidateFinder:
         self._index = index
         self._generation = -1
         self._known: dict[Hashable, Candidates] = {}
-        self._latest: Candidates | None = None
-        """The last selection: it comes again as soon as its pod is placed and counted."""
         self._matching: tuple[Constraints, NodeSet] | None = None
         """The nodes for the last label demands: a decision tries the same demands with other sizes."""
         self.work = Work(0)
@@ -133,12 +131,6 @@ class CandidateFinder:
             TooMuchWorkError: it takes more comparisons than the decision has left.
         """
         self._refresh()
-        latest = self._latest
-        # Most pods come in rows, and differ only in their accounting.
-        if latest is not None and latest.request.demands is request.demands:
-            former = latest.request
-            if former.share is request.share and former.keeps_model is request.keeps_model:
-                return latest
         key = _key(request)
         candidates = self._known.get(key)
         if candidates is None:
@@ -147,7 +139,6 @@ class CandidateFinder:
                 self._known.clear()
             if request.demands.constraints.size() <= MAX_BYTES:
                 self._known[key] = candidates
-        self._latest = candidates
         return candidates
 
     def accepting(self, request: PlacementRequest) -> tuple[NodeClass, ...]:
@@ -167,7 +158,7 @@ class CandidateFinder:
         """Apply changes to the index, and drop selections that are no longer valid."""
         self._index.flush()
         if self._generation != self._index.generation:
-            self._latest = self._matching = None
+            self._matching = None
             self._known.clear()
             self._generation = self._index.generation
 

@@ -7,7 +7,6 @@ an odd node.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
@@ -19,9 +18,6 @@ from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND, GpuKinds
 
-MAX_KINDS = 4
-"""Kinds of card of one node that are distinguished, the most frequent ones; others suit only pods that accept
-any card."""
 _TOLERANCE = 32
 """Cards match a label if their MiB differ by less than one part in this number."""
 _SHARED = "-SHARED"
@@ -127,25 +123,14 @@ def _sets(found: Layout, wanted: CardDemand, indices: tuple[int, ...]) -> CardSe
     if not wanted.chooses:
         return None if all(_takes(card, found.label, wanted) for card in known.values()) else ()
     cards = {index: known.get(index, found.label) for index in indices}
-    fitting = {
-        index: cards[index] for index in _of_told_kinds(cards) if _takes(cards[index], found.label, wanted)
-    }
+    fitting = {index: card for index, card in cards.items() if _takes(card, found.label, wanted)}
     mib = {card.mib for card in fitting.values()}
     if len(fitting) == len(cards) and not (wanted.are_equal and len(mib) > 1):
         return None
-    if not wanted.are_equal:
-        sets = [frozenset(fitting)]
-    else:
-        sets = [
-            frozenset(index for index, card in fitting.items() if card.mib == each) for each in sorted(mib)
-        ]
+    sets = [frozenset(fitting)]
+    if wanted.are_equal:
+        sets = [frozenset(index for index in fitting if fitting[index].mib == each) for each in sorted(mib)]
     return tuple([each for each in sets if len(each) >= wanted.gpus])
-
-
-def _of_told_kinds(cards: dict[int, Card]) -> list[int]:
-    counts = Counter(cards.values())
-    told = sorted(counts, key=lambda card: (-counts[card], card))[:MAX_KINDS]
-    return [index for index, card in cards.items() if card in told]
 
 
 def _takes(card: Card, label: Card, wanted: CardDemand) -> bool:

@@ -15,7 +15,6 @@ from modes.claim import (
     custom_cards_of,
     most_sizes,
     needs_sizes,
-    quantity_of_mib,
     request_name,
     template_name,
     template_spec,
@@ -190,12 +189,6 @@ def test_other_names_have_no_sizes(text):
     assert sizes_of_name(f"gpu-fraction-{text}") is None
 
 
-@given(st.integers(1, 10**9))
-def test_quantities_are_the_same_amount(mib):
-    text = quantity_of_mib(mib)
-    assert mib_of(text) == mib
-
-
 HOSTILE = ["a'", '"', "\\", "(", ")", "') || true", "a b", "[", "\n", "${x}", "A'+'", "a|b", "^", "$", ""]
 
 
@@ -346,13 +339,6 @@ def test_a_claim_of_a_custom_driver_has_its_names_only():
     )
     attributes = "device.attributes['gpu.example.com']"
     assert model.startswith(f"'model' in {attributes} && {attributes}.model.matches('")
-
-
-def test_whole_cards_of_a_custom_driver_are_cards_with_the_capacity():
-    share = ClaimedShare("gpu.example.com", Fraction(8, 8), custom=OTHERS)
-    assert selectors(share) == [
-        "device.driver == 'gpu.example.com' && 'vram' in device.capacity['gpu.example.com']"
-    ]
 
 
 def test_containers_on_one_card_of_a_custom_driver_share_its_own_attribute():
