@@ -64,8 +64,7 @@ class Explanation:
         """Return the object that `explain --output json` prints."""
         injection, policy = self.outcome.injection, self.outcome.policy
         placement = injection.placement if injection is not None else None
-        has_indices = placement is not None and placement.instance is None
-        indices = list(placement.containers or placement.indices) if placement and has_indices else []
+        indices = list(placement.gpus) if placement is not None else []
         is_list = self._is_whole or len(indices) > 1
         return {
             "allowed": self.allowed,

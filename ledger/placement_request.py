@@ -120,6 +120,18 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
     and for claims whose amount is the same on each card."""
 
     @property
+    def gpus(self) -> tuple[int, ...]:
+        """The GPU of each container, or those of the pod; empty if the placement chose none."""
+        return () if self.instance is not None else self.containers or self.indices
+
+    @property
+    def products(self) -> tuple[str, ...]:
+        """Values of the node label nvidia.com/gpu.product that the pod must or may require; empty for any."""
+        if self.instance is not None:
+            return self.instance.products
+        return self.models if self.model is None else (self.model,)
+
+    @property
     def is_more_than_twice(self) -> bool:
         """Whether it is an instance of which more than half would be idle."""
         return self.instance is not None and self.instance.is_more_than_twice

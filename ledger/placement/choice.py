@@ -195,15 +195,16 @@ class Choice:
         if not candidates.nodes:
             return self._assumed(request)
         found = self._best(candidates, request) if not request.demands.is_gated else None
-        node_class = self._index.class_of(found[1].name) if found is not None else None
-        if found is None or node_class is None or found[1].fact is None:
+        if found is None:
             return self._wait(candidates, request)
-        account = found[1]
+        account, fact, node_class = found[1], found[1].fact, self._index.class_of(found[1].name)
+        if fact is None or node_class is None:
+            return self._wait(candidates, request)
         indices = best_gpus(account, node_class, request)
-        placed = self._placed(request, indices, model_of(account.fact), account.name)
+        placed = self._placed(request, indices, model_of(fact), account.name)
         if not request.share.is_bound_by_memory:
             # The MiB of the chosen cards may differ from the node's label.
-            placed = msgspec.structs.replace(placed, gpu_mib=account.fact.card_mib(indices) or 0)
+            placed = msgspec.structs.replace(placed, gpu_mib=fact.card_mib(indices) or 0)
         return on_hosts(placed, request, candidates, self._index)
 
     def _wait(self, candidates: Candidates, request: PlacementRequest) -> Placement | Unschedulable:
