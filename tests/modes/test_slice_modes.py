@@ -32,20 +32,20 @@ def test_no_share_is_written_without_the_index_of_a_gpu():
 
 
 @pytest.mark.parametrize(
-    ("mode", "node", "count", "slices", "halves", "pairs"),
+    ("mode", "node", "offered", "fitting"),
     [
-        (PerGpu, SPLIT, (3, 8), 24, 6, 1),
-        (PerGpu, POOL, None, 0, 0, 0),
-        (PerGpu, EMPTY, None, 0, 0, 0),
-        (Pooled, POOL, (4, 8), 32, 8, 2),
-        (Pooled, UNLABELLED, (0, 32), 32, 8, 2),
-        (Pooled, SPLIT, None, 0, 0, 0),
-        (Pooled, EMPTY, None, 0, 0, 0),
+        (PerGpu, SPLIT, ((3, 8), 24), (6, 1)),
+        (PerGpu, POOL, (None, 0), (0, 0)),
+        (PerGpu, EMPTY, (None, 0), (0, 0)),
+        (Pooled, POOL, ((4, 8), 32), (8, 2)),
+        (Pooled, UNLABELLED, ((0, 32), 32), (8, 2)),
+        (Pooled, SPLIT, (None, 0), (0, 0)),
+        (Pooled, EMPTY, (None, 0), (0, 0)),
     ],
 )
-def test_only_what_has_the_modes_names_is_counted(mode, node, count, slices, halves, pairs):
-    assert (mode.gpu_count(node), mode.slices(node)) == (count, slices)
-    assert (mode.fit(node, HALF), mode.fit(node, PAIR)) == (halves, pairs)
+def test_only_what_has_the_modes_names_is_counted(mode, node, offered, fitting):
+    assert (mode.gpu_count(node), mode.slices(node)) == offered
+    assert (mode.fit(node, HALF), mode.fit(node, PAIR)) == fitting
 
 
 @pytest.mark.parametrize(
