@@ -15,7 +15,6 @@ from kube.scheduling import (
     Constraints,
 )
 from ledger.ledger import Ledger
-from ledger.placement import candidates as selection
 from ledger.placement_request import Assumption, Placement, PlacementRequest, Unschedulable
 from modes.facts import NodeFact, PodFact, PodKey
 from modes.fraction import Fraction
@@ -164,17 +163,6 @@ def test_groups_of_states_that_no_node_is_in_any_more_are_forgotten() -> None:
         occupied = len(list(node_class.states()))
         assert occupied == node_class._occupied
         assert len(node_class._groups) <= occupied + 128
-
-
-def test_neither_a_place_nor_why_there_is_none_is_found_by_asking_single_nodes(monkeypatch) -> None:
-    looked_at = []
-    monkeypatch.setattr(selection, "gpu_obstacle", lambda node, _: looked_at.append(node.name))
-    ledger = ledger_of(*[gpu_node(f"n{i:03}") for i in range(200)])
-    nowhere = eighths(4, constraints=Constraints({"zone": "x"}))
-    assert isinstance(ledger.place(nowhere, 0.0), Unschedulable)
-    host = eighths(4, constraints=Constraints({"kubernetes.io/hostname": "n007"}))
-    assert ledger.place(host, 0.0).node == "n007"
-    assert len(looked_at) <= 3
 
 
 def test_pods_that_differ_only_in_their_containers_slices_are_looked_for_apart() -> None:
