@@ -192,37 +192,27 @@ class CandidateFinder:
 
     def _obstacles(self, request: PlacementRequest) -> Iterator[tuple[Obstacle, int, bool]]:
         """Yield obstacles, their numbers of nodes, and whether the pod's own demands accept these nodes."""
-        named = request.demands.constraints.node_name
-        fact = self._index.fact(named) if named is not None else None
-        if fact is not None:
-            by_gpus = gpu_obstacle(fact, request.on_card(fact.gpu_mib))
-            yield by_gpus or Obstacle.LABELS, 1, True
+        constraints, kinds = request.demands.constraints, request.demands.kinds
+        if constraints.node_name is not None and self._index.classes:
+            fact = self._index.fact(constraints.node_name)
+            lacks = (
+                gpu_obstacle(fact, request.on_card(fact.gpu_mib)) if fact is not None else Obstacle.OTHER_NODE
+            )
+            yield lacks or Obstacle.LABELS, 1, fact is not None
             return
         # Demands on GPU memory also exclude nodes without the label, which the message has to name.
-        accepted = self._matching_nodes(without_label(request.demands.constraints, GPU_MEMORY_LABEL))
+        asked_for = self._matching_nodes(without_label(constraints, GPU_MEMORY_LABEL))
         for each in self._index.classes.values():
-            yield from self._obstacles_of(each, request.on_card(each.sample.gpu_mib), accepted)
-
-    def _obstacles_of(
-        self, node_class: NodeClass, request: PlacementRequest, accepted: NodeSet
-    ) -> Iterable[tuple[Obstacle, int, bool]]:
-        """Yield the obstacles of a class none of whose nodes could hold the pod."""
-        total = node_class.nodes.bit_count()
-        if request.demands.constraints.node_name is not None:
-            return [(Obstacle.OTHER_NODE, total, False)]
-        by_gpus, sample = gpu_obstacle(node_class.sample, request), node_class.sample
-        if by_gpus is None:
-            # If the labels match too, taints are the obstacle.
-            matching = self._matching_nodes(request.demands.constraints)
-            accepted = node_class.nodes & matching if _accepts_kind(node_class, request) else 0
-        elif not GpuKinds(request.demands.kinds.models).takes_model(sample.labels.get(GPU_PRODUCT_LABEL)):
-            accepted = 0
-        count = (node_class.nodes & accepted).bit_count()
-        found = [
-            (by_gpus or Obstacle.TAINTS, count, True),
-            (by_gpus or Obstacle.LABELS, total - count, False),
-        ]
-        return [each for each in found if each[1]]
+            sample, sized = each.sample, request.on_card(each.sample.gpu_mib)
+            lacks, accepted = gpu_obstacle(sample, sized), asked_for
+            if lacks is None:
+                # If the labels match too, taints are the obstacle.
+                accepted = self._matching_nodes(constraints) if _accepts_kind(each, sized) else 0
+            elif not GpuKinds(kinds.models).takes_model(sample.labels.get(GPU_PRODUCT_LABEL)):
+                accepted = 0
+            count = (each.nodes & accepted).bit_count()
+            yield lacks or Obstacle.TAINTS, count, True
+            yield lacks or Obstacle.LABELS, each.nodes.bit_count() - count, False
 
 
 def _accepts_kind(node_class: NodeClass, request: PlacementRequest) -> bool:

@@ -146,13 +146,9 @@ def _takes(card: Card, label: Card, wanted: CardDemand) -> bool:
 def best_set(
     free: Mapping[int, int], sets: CardSets, fraction: Fraction, prices: Prices
 ) -> tuple[int, CardSet] | None:
-    """Return a node's score without CPU, and the GPUs that give it; None without room.
+    """Return a node's score without CPU, and the set of GPUs that gives it; None without room.
 
-    Args:
-        free: free slices of each GPU of the node, by index.
-        sets: sets of GPUs that the pod accepts.
-        fraction: the pod's fraction.
-        prices: prices of free slices on the node.
+    `free` has the free slices of each GPU of the node, by index.
     """
     best: tuple[int, CardSet] | None = None
     for each in sets:

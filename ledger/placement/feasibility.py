@@ -133,15 +133,13 @@ def why_unschedulable(
 ) -> Unschedulable:
     """Return why no node could ever hold the pod, by the obstacle of the nearest miss, and what to do.
 
-    Nodes with GPUs that the pod's own demands accept are nearer than nodes that these demands exclude.
-
-    Args:
-        obstacles: obstacles, their numbers of nodes, and whether the pod's own demands accept these nodes.
-        request: the pod's request.
+    Nodes with GPUs that the pod's own demands accept are nearer than nodes that these demands exclude: each
+    obstacle comes with its number of nodes, and whether these demands accept them.
     """
     counts: Counter[tuple[bool, Obstacle]] = Counter()
     for found, nodes, is_accepted in obstacles:
-        counts[is_accepted and found > Obstacle.NO_GPUS, found] += nodes
+        if nodes:
+            counts[is_accepted and found > Obstacle.NO_GPUS, found] += nodes
     if not counts:
         return Unschedulable(
             "there is no node yet: ask the admin to add nodes, or to set assume in the policy"

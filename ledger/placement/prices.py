@@ -51,13 +51,10 @@ class Prices:
 
 
 def prices_of(places: Mapping[Size, float], slices_per_gpu: int, gpus: int, cpu: tuple[int, ...]) -> Prices:
-    """Return the prices by which free slices are worth all places that they give.
+    """Return the prices by which free slices are worth all places that they give, on nodes of `gpus` GPUs.
 
-    Args:
-        places: worth of one place for a pod of each size, in slices.
-        slices_per_gpu: slices of one GPU.
-        gpus: GPUs of a node.
-        cpu: worth of one milli-CPU at each level.
+    `places` has the worth of one place for a pod of each size, in slices; `cpu` that of one milli-CPU at each
+    level.
     """
     gpu, idle = [0.0] * (slices_per_gpu + 1), [0.0] * (gpus + 1)
     for (slices, several), worth in places.items():
@@ -74,13 +71,8 @@ def base_score(
     """Return a higher score the less worth a node's free slices lose to the pod; None without room.
 
     The score is the slices taken minus this loss, in UNITs of a slice. Of nodes that lose equally, the fuller
-    one is better.
-
-    Args:
-        free: free slices of each GPU that the pod accepts; they may be negative.
-        fraction: the pod's fraction.
-        prices: prices of free slices on the node.
-        others: free slices of the node's other GPUs.
+    one is better. `free` has the free slices of each GPU that the pod accepts, which may be negative, and
+    `others` those of the node's other GPUs.
     """
     found = lost(free, fraction, prices)
     if found is None:

@@ -6,12 +6,11 @@ import msgspec
 import pytest
 
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOSTNAME_LABEL
-from ledger.ledger import Ledger
-from ledger.placement_request import MAX_HOSTS, Placement, PlacementRequest, Unschedulable
+from ledger.placement_request import MAX_HOSTS, Placement, Unschedulable
 from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
-from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, request_of
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, placed, request_of
 
 SMALL, LARGE = "NVIDIA-A100-SXM4-40GB", "NVIDIA-A100-SXM4-80GB"
 MIB = {SMALL: 40960, LARGE: 81920}
@@ -27,12 +26,6 @@ def node_of(name: str, *models: str, label: str | None = None, **changes: object
     cards = tuple((index, MIB[model]) for index, model in enumerate(models))
     facts = {"labels": labels, "cards": cards, "card_models": models, "agent": "serving"}
     return gpu_node(name, len(models), MIB[said], **(facts | changes))
-
-
-def placed(ledger: Ledger, request: PlacementRequest) -> Placement:
-    answer = ledger.place(request, 0.0)
-    assert isinstance(answer, Placement), answer
-    return answer
 
 
 @pytest.mark.parametrize("kinds", [OF_80, AT_LEAST_60])

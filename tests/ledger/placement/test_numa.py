@@ -17,7 +17,7 @@ from modes.facts import NodeFact
 from modes.fraction import Fraction
 from tests.effort import by_turns, examples
 from tests.ledger.checker import SlowNode, card_choices
-from tests.ledger.cluster import gpu_node, holder, ledger_of, request_of
+from tests.ledger.cluster import gpu_node, holder, ledger_of, placed, request_of
 from tests.ledger.oracle import assert_right, slow_nodes
 
 SEVERAL = [
@@ -33,12 +33,6 @@ def numa_node(name: str, *numa: int, mib: int = 81920, **changes: object) -> Nod
     cards = tuple((index, mib) for index in range(len(numa)))
     models = ("",) * len(numa)
     return gpu_node(name, len(numa), mib, cards=cards, card_models=models, card_numa=numa, **changes)
-
-
-def placed(ledger: Ledger, request: PlacementRequest) -> Placement:
-    answer = ledger.place(request, 0.0)
-    assert isinstance(answer, Placement), answer
-    return answer
 
 
 def test_a_gpu_of_which_the_agent_does_not_tell_is_near_to_none():

@@ -6,11 +6,10 @@ import pytest
 from msgspec import structs
 
 from kube.names import HOSTNAME_LABEL
-from ledger.ledger import Ledger
-from ledger.placement_request import MAX_HOSTS, Placement, PlacementRequest, Unschedulable
+from ledger.placement_request import MAX_HOSTS, Unschedulable
 from modes.facts import NodeFact
 from modes.fraction import Fraction
-from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, request_of
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, placed, request_of
 
 POOLED = {"mode": "pooled", "writes_limits": False}
 
@@ -25,12 +24,6 @@ def pool(name: str, *held: int, **changes: object) -> NodeFact:
 
 def pods(node: str, *slices: int) -> tuple:
     return tuple(holder(f"{node}-{at}", node, pooled=each) for at, each in enumerate(slices))
-
-
-def placed(ledger: Ledger, request: PlacementRequest) -> Placement:
-    answer = ledger.place(request, 0.0)
-    assert isinstance(answer, Placement), answer
-    return answer
 
 
 @pytest.mark.parametrize(

@@ -7,17 +7,10 @@ import pytest
 from kube.names import GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints
 from ledger.from_kubernetes import pod_from_object
-from ledger.ledger import Ledger
-from ledger.placement_request import Assumption, Placement, PlacementRequest, Unschedulable
+from ledger.placement_request import Assumption, PlacementRequest, Unschedulable
 from modes.facts import NodeFact
 from modes.resource_names import ResourceNames
-from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
-
-
-def placed(ledger: Ledger, request: PlacementRequest) -> Placement:
-    answer = ledger.place(request, 0.0)
-    assert isinstance(answer, Placement)
-    return answer
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, placed
 
 
 def of_model(name: str, product: str, mib: int = 81920, count: int = 1) -> NodeFact:

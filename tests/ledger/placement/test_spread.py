@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from ledger.ledger import Ledger
-from ledger.placement_request import Placement, PlacementRequest
-from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
+from ledger.placement_request import PlacementRequest
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, placed
 from tests.ledger.snapshot import books
 
 
 def spread(slices: int = 2, number: int = 0, **changes: object) -> PlacementRequest:
     return eighths(slices, **{"owner": "train", "place": "spread", "reservation": f"r-{number}", **changes})
-
-
-def placed(ledger: Ledger, request: PlacementRequest) -> Placement:
-    answer = ledger.place(request, 0.0)
-    assert isinstance(answer, Placement)
-    return answer
 
 
 def places(ledger: Ledger, count: int, **changes: object) -> list[tuple[str | None, tuple[int, ...]]]:
