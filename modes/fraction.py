@@ -250,7 +250,16 @@ class Fraction:
             return 0
         return self.slices if self.is_apart else self.slices_on_each
 
-    def asked_mib(self, reserve_mib: int) -> int:
+    @property
+    def needs_equal_gpus(self) -> bool:
+        """Whether it is the same part of each of several GPUs."""
+        return self.parts != 1
+
+    def of_containers(self, gpus: tuple[int, ...]) -> tuple[int, ...]:
+        """Return for each container that has a GPU of its own which of these it gets; else all of these."""
+        return tuple([gpus[each] for each in self.bins]) if self.is_apart else gpus
+
+    def asked_mib(self, reserve_mib: int = 0) -> int:
         """Return the requested MiB of each GPU without the reserve of each container; 0 for slices."""
         return self.mib - reserve_mib * max(1, self.containers) if self.mib else 0
 

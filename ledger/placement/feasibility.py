@@ -150,7 +150,7 @@ def why_unschedulable(
         node=(request.demands.constraints.node_name or "")[:_MAX_NAME],
         slices=fraction.slices_per_gpu,
         gpus=fraction.gpus,
-        mib=fraction.mib,
+        mib=fraction.asked_mib(),
         pool=request.share.pool[:_MAX_NAME],
         other=GPU_RESOURCE if request.share.pool == SHARED_GPU_RESOURCE else SHARED_GPU_RESOURCE,
     )

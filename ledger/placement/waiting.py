@@ -93,8 +93,7 @@ def waiting_places(
             best.append((total, mib, tuple(sorted([index for _, index in taken])), gpu_mib))
         ranked.append(min(best))
     for *_, indices, gpu_mib in sorted(ranked):
-        chosen = tuple([indices[each] for each in fraction.bins]) if fraction.is_apart else indices
-        yield chosen, gpu_mib
+        yield fraction.of_containers(indices), gpu_mib
 
 
 def assumed_indices(assume: Assumption, request: PlacementRequest, pending: PendingPods) -> tuple[int, ...]:
