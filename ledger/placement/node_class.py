@@ -52,7 +52,7 @@ class Search:
         self.fraction, self.unit = fraction, share.resource_unit
         self.takes_gpus = share.mode_type.chooses_gpus
         self.demand = demand(request)
-        self.size: Hashable = fraction.shape, self.takes_gpus or self.unit
+        self.size: Hashable = (fraction.shape, True) if self.takes_gpus else (fraction.pieces, self.unit)
         """Everything that a score without CPU depends on, except the node and the accepted cards."""
         self.cpu_milli, self.memory_bytes = share.cpu_milli, share.memory_bytes
         self.accepts = accepts

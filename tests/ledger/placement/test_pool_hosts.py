@@ -83,3 +83,10 @@ def test_with_many_hosts_to_shut_out_the_pod_names_those_with_room():
     ledger = ledger_of(*across, pool("whole", 0, 8), holders=(*held, *pods("whole", 8)))
     answer = placed(ledger, eighths(4, **POOLED))
     assert (answer.node, answer.hosts, answer.other_hosts) == ("whole", ("whole.local",), ())
+
+
+def test_pods_that_differ_only_in_their_containers_slices_need_other_cards():
+    ledger = ledger_of(pool("a", 4, 4), pool("b", 2, 6), holders=(*pods("a", 4, 4), *pods("b", 2, 6)))
+    for split, node in (((4, 4), "a"), ((6, 2), "b"), ((4, 4), "a")):
+        share = Fraction(8, 8).shared_by([Fraction(slices, 8) for slices in split])
+        assert placed(ledger, request_of(share, **POOLED)).node == node
