@@ -167,12 +167,8 @@ def _digest(spec: Any) -> str:
     return hashlib.sha256(_encode(spec)).hexdigest()[:16]
 
 
-def quantity_of_mib(mib: int) -> str:
-    """Return MiB in the form in which the API server stores them: "20Gi" for 20480."""
-    return _quantity(mib, 1024, _BINARY)
-
-
 def _quantity(amount: int, base: int, suffixes: tuple[str, ...]) -> str:
+    """Return an amount in the form in which the API server stores it: "20Gi" for 20480 MiB."""
     suffix = 0
     while amount and amount % base == 0 and suffix < len(suffixes) - 1:
         amount, suffix = amount // base, suffix + 1
@@ -253,9 +249,8 @@ def _subrequest(share: ClaimedShare, amount: int, *expressions: str) -> dict[str
     if selectors := [{"cel": {"expression": each}} for each in expressions if each]:
         found["selectors"] = selectors
     if amount:
-        is_share = share.driver == DRIVER
-        text = _quantity(amount, 1000, _DECIMAL) if is_share else quantity_of_mib(amount)
-        found["capacity"] = {"requests": {share.names.capacity: text}}
+        base, suffixes = (1000, _DECIMAL) if share.driver == DRIVER else (1024, _BINARY)
+        found["capacity"] = {"requests": {share.names.capacity: _quantity(amount, base, suffixes)}}
     return found
 
 

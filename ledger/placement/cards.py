@@ -87,11 +87,6 @@ def _is_as_said(card: Card, label: Card) -> bool:
     return label.model in {card.model, card.model + _SHARED} and _is_as_large(card.mib, label.mib)
 
 
-def _with_missing(label: Card, card: Card) -> Card:
-    """Return a label completed by a card: `keep_to` does not require what is missing either."""
-    return Card(label.model or card.model, label.mib or card.mib)
-
-
 def _is_as_large(mib: int, said: int) -> bool:
     return abs(mib - said) * _TOLERANCE < said
 
@@ -138,7 +133,9 @@ def _takes(card: Card, label: Card, wanted: CardDemand) -> bool:
         return False
     if wanted.is_bound and card.mib < label.mib and not _is_as_large(card.mib, label.mib):
         return False
-    if wanted.keeps_model and not _is_as_said(card, _with_missing(label, card)):
+    # `keep_to` does not require a label that is missing either.
+    kept = Card(label.model or card.model, label.mib or card.mib)
+    if wanted.keeps_model and not _is_as_said(card, kept):
         return False
     return wanted.size is None or wanted.size.on_card(card.mib) == wanted.size
 

@@ -60,8 +60,8 @@ class Choice:
         kinds = request.demands.kinds
         if kinds == EVERY_KIND:
             return self._options(request)
-        none = self._known.no_such_kind(kinds)
-        if none is not None and self._is_final(request):
+        none = self._known.no_such_kind(kinds, request.demands.assume)
+        if none is not None:
             return none
         options, models = self._options(request), self._known.models_of(kinds)
         if isinstance(options, Unschedulable) or not models:
@@ -71,14 +71,6 @@ class Choice:
             each if each.instance is not None or each.hosts else msgspec.structs.replace(each, models=models)
             for each in options
         ]
-
-    def _is_final(self, request: PlacementRequest) -> bool:
-        """Whether no kind will fit: if no GPU's memory is known, or `assume` fits, one still could."""
-        assume, kinds = request.demands.assume, request.demands.kinds
-        if kinds.models:
-            return True
-        is_assumed = assume is not None and assume.gpu_mib >= kinds.min_mib
-        return not is_assumed and any(mib for _, mib in self._known.kinds)
 
     def _options(self, request: PlacementRequest) -> _Options:
         share = request.share

@@ -10,7 +10,7 @@ from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from ledger.owners import GpuModel
 from ledger.placement.cards import layout
 from ledger.placement.same_model import model_of
-from ledger.placement_request import PlacementRequest, Unschedulable
+from ledger.placement_request import Assumption, PlacementRequest, Unschedulable
 from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
@@ -77,22 +77,22 @@ class KnownKinds:
         known = {model for model, _ in self.labels if model and kinds.takes_model(model)}
         return tuple(sorted(known)) if kinds.models else ()
 
-    def no_such_kind(self, kinds: GpuKinds) -> Unschedulable | None:
-        """Return why no known GPU is of a kind that a pod accepts; None if there is one."""
+    def no_such_kind(self, kinds: GpuKinds, assume: Assumption | None) -> Unschedulable | None:
+        """Return why no GPU is of a kind that a pod accepts; None if one is, or could come."""
         taken = [(model, mib or 0) for model, mib in self.kinds if kinds.takes_model(model)]
         if kinds.models and not any(model for model, _ in taken):
-            return Unschedulable(f"no GPU has one of its models: {self._named()}")
+            models = named_models(model for model, _ in self.kinds)
+            advice = f"the cluster has {models}; fix the annotation"
+            if not models:
+                advice = f"no node has the label {GPU_PRODUCT_LABEL}; ask the admin to set it"
+            return Unschedulable(f"no GPU has one of its models: {advice}")
         largest = max([mib for _, mib in taken], default=kinds.min_mib)
-        if largest < kinds.min_mib:
+        is_assumed = assume is not None and assume.gpu_mib >= kinds.min_mib
+        could_come = not kinds.models and (is_assumed or not any(mib for _, mib in self.kinds))
+        if largest < kinds.min_mib and not could_come:
             why = f"no accepted GPU has {kinds.min_mib} MiB, the largest has {largest}"
             return Unschedulable(f"{why}: request less, or other models")
         return None
-
-    def _named(self) -> str:
-        models = named_models(model for model, _ in self.kinds)
-        if not models:
-            return f"no node has the label {GPU_PRODUCT_LABEL}; ask the admin to set it"
-        return f"the cluster has {models}; fix the annotation"
 
 
 def named_models(models: Iterable[str | None]) -> str:

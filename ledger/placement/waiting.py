@@ -85,7 +85,11 @@ def waiting_places(
     ranked: list[tuple[int, int, tuple[int, ...], int]] = []
     for mib, capacity in _capacities(candidates, request).items():
         accepted = known.of_share(request, next(iter(capacity.shapes.values())))
-        loads = _loads(capacity, fraction.slices_on_each, pending.slices(accepted))
+        waiting, loads = pending.slices(accepted), dict[Unit, int]()
+        for each, total in capacity.slices.items():
+            # The length of its queue with these slices added, relative to the capacity.
+            load = (waiting.get(each, 0) + fraction.slices_on_each) * _PRECISION
+            loads[each] = load // total if total else load * _PRECISION
         best = []
         for indices, gpu_mib in capacity.shapes.items():
             taken = sorted([(loads[index], index) for index in indices])[: fraction.gpus]
@@ -141,12 +145,3 @@ def _parts(
         (tuple(sorted(each)), (node.gpu_mib if by_label else node.card_mib(tuple(each))) or 0)
         for each in sets
     ]
-
-
-def _loads(capacity: _Capacity, slices: int, waiting: Mapping[Unit, int]) -> dict[Unit, int]:
-    """Length of the queue by unit, with these slices added, relative to the capacity."""
-    loads = {}
-    for unit, total in capacity.slices.items():
-        load = (waiting.get(unit, 0) + slices) * _PRECISION
-        loads[unit] = load // total if total else load * _PRECISION
-    return loads
