@@ -12,7 +12,6 @@ from pathlib import Path
 import msgspec
 
 from agent.settings import NO_LIMITER, AgentPolicy, LimiterPart
-from modes.units import Profile
 from policies.loading.loader import parse_policies, read_directory
 from policies.model.effective import EffectiveLimiter, EffectivePolicy
 from policies.model.problems import PolicyError
@@ -28,7 +27,7 @@ def compile_policy(directory: Path, name: str) -> AgentPolicy:
     compiled = parse_policies(read_directory(directory)).compiled.get((None, name))
     if compiled is None:
         raise LookupError(f'{directory} has no policy "{name}": name one of its policies with --policy')
-    if compiled.effective.mode.takes is Profile:
+    if compiled.effective.mode.gives_instances:
         rule = "gives MIG instances, which NVIDIA's plugin advertises: name one of slices with --policy"
         raise LookupError(f'policy "{name}" {rule}')
     return part_for_nodes(compiled.effective)

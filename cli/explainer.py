@@ -95,9 +95,7 @@ class Explanation:
 
     def _index(self, placement: Placement) -> int | list[int] | None:
         """Return the number of the pod's GPU, or a list of whole or several GPUs; None if it has none."""
-        if placement.instance is not None:
-            return None
-        indices = list(placement.containers or placement.indices)
+        indices = list(placement.gpus)
         return indices if self._is_whole or len(indices) > 1 else next(iter(indices), None)
 
     def _claim(self) -> dict[str, Any] | None:

@@ -20,9 +20,7 @@ def remaining_kinds(ledger: Ledger, pod: dict[str, Any], placement: Placement) -
     """Return model, MiB and number of nodes of each kind of GPU that a placed pod may get, by model."""
     least = memory_mib(_annotations(pod).get(MIN_GPU_MEMORY_ANNOTATION) or "") or 0
     values = {int(value) for value in placement.memory_values}
-    models = placement.models if placement.model is None else (placement.model,)
-    if placement.instance is not None:
-        models = placement.instance.products
+    models = placement.products
     return [
         {"model": model, "memoryMiB": mib, "nodes": nodes}
         for (model, mib), nodes in sorted(ledger.gpu_kinds().items(), key=repr)

@@ -11,7 +11,7 @@ from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND, GpuKinds
 from modes.mode import Mode
-from modes.units import POOL, Profile, profile_of_resource
+from modes.units import POOL, profile_of_resource
 from policies.loading.clearml_chart import Chart, ChartQueue, ChartValues
 from policies.loading.policy_set import PolicySet
 from policies.model.effective import EffectivePolicy
@@ -60,7 +60,7 @@ def _report(
         return [f"{head}: share: none, its pods run without a GPU: label and GPU limits are removed"]
     under = f"policy {policy.name}" + (f", queue entry {policy.queue}" if policy.queue else "")
     lines = [
-        f'{head}: label "{queue.label}" is {_share(fraction, policy.mode)}',
+        f'{head}: label "{queue.label}" is {policy.mode.share_text(fraction)}',
         f"  {under}, {_limit(fraction, policy)}",
     ]
     if queue.kinds != EVERY_KIND:
@@ -120,10 +120,10 @@ def _fit_of_named(queue: ChartQueue, policy: EffectivePolicy, fraction: Fraction
 def _fit_of_both(policy: EffectivePolicy, fraction: Fraction, node: NodeFact) -> int:
     """Return how many pods an empty node holds, in instances and in slices as the policy allows them."""
     fit = policy.instance_mode.fit(node, fraction) if policy.instance_mode is not None else 0
-    on_card = fraction.on_card(node.gpu_mib) if node.gpu_mib is not None else None
-    if policy.mode.takes is Profile or (fraction.mib and on_card is None):
+    on_card = fraction.on_card(node.gpu_mib or 0)
+    if policy.mode.gives_instances or on_card is None:
         return fit
-    return fit + policy.mode.fit(node, on_card if on_card is not None and fraction.mib else fraction)
+    return fit + policy.mode.fit(node, on_card)
 
 
 def _capacity(
@@ -144,15 +144,6 @@ def _capacity(
     return f"  {text}{held} {found} such pods fit into it when it is empty{short}"
 
 
-def _share(fraction: Fraction, mode: Mode) -> str:
-    if not fraction.mib:
-        return mode.share_text(fraction)
-    if mode.takes is Profile:
-        return f"{fraction.mib} MiB, on the smallest MIG instance that holds them"
-    each = f" of each of {fraction.gpus} GPUs" if fraction.gpus > 1 else ""
-    return f"{fraction.mib} MiB{each}, on the fewest of {fraction.slices_per_gpu} slices that hold them"
-
-
 def _limit(fraction: Fraction, policy: EffectivePolicy) -> str:
     if not policy.mode.needs_limiter:
         return "no limiter, as MIG instances are limited by the hardware"
@@ -162,5 +153,5 @@ def _limit(fraction: Fraction, policy: EffectivePolicy) -> str:
         return f"{' or '.join(policy.demands.prefer)} by room, limiter {policy.limiter.name} only for slices"
     if policy.writes_limits:
         return f"limiter {policy.limiter.name}"
-    to = ", to the slices and not to the MiB" if fraction.mib else ""
+    to = ", to the slices and not to the MiB" if fraction.is_of_memory else ""
     return f"limits from the agent of its node{to}"

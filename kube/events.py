@@ -74,13 +74,7 @@ def event(  # noqa: PLR0913 - each is a field of the Event
 ) -> dict[str, Any]:
     """Return the manifest of an Event, in the namespace of the object that it describes.
 
-    Args:
-        involved: The object, as fields of an ObjectReference.
-        reason: One word in CamelCase.
-        message: What happened, and what to do.
-        name: Name of the Event itself, from `event_name`.
-        now: The first and last timestamp.
-        kind: Type of the Event.
+    `involved` has the fields of an ObjectReference; `name` comes from `event_name`.
     """
     time = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     return {

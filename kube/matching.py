@@ -24,10 +24,7 @@ def labels_match(constraints: Constraints, name: str, labels: Mapping[str, str])
 
 def tolerates(tolerations: Sequence[Toleration], taints: Sequence[Taint]) -> bool:
     """Whether no taint keeps the pod off; PreferNoSchedule never does."""
-    return all(
-        taint.effect == "PreferNoSchedule" or any(_tolerates(toleration, taint) for toleration in tolerations)
-        for taint in taints
-    )
+    return TolerationIndex(tolerations).tolerates(taints)
 
 
 class TolerationIndex:
@@ -47,7 +44,7 @@ class TolerationIndex:
                 self._every_key.add(effect)
 
     def tolerates(self, taints: Iterable[Taint]) -> bool:
-        """Whether no taint keeps the pod off, by the rules of the function `tolerates`."""
+        """Whether no taint keeps the pod off."""
         return all(taint.effect == "PreferNoSchedule" or self._tolerates(taint) for taint in taints)
 
     def _tolerates(self, taint: Taint) -> bool:
@@ -109,13 +106,3 @@ def integer(text: str | None) -> int | None:
         return None
     number = int(text)
     return number if -(2**63) <= number < 2**63 else None
-
-
-def _tolerates(toleration: Toleration, taint: Taint) -> bool:
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    if toleration.operator == "Exists":
-        return True
-    return bool(toleration.key) and (toleration.value or "") == (taint.value or "")

@@ -54,9 +54,6 @@ INJECTED_AT_ANNOTATION = PREFIX + "injected-at"
 SEEN_AT_ANNOTATION = PREFIX + "seen-at"
 """Annotation of the `-ca` Secret: when every endpoint was first seen serving a leaf of the current CA."""
 
-TEMPLATE_LABEL = PREFIX + "template"
-"""Label of the ResourceClaimTemplates that the controller makes."""
-
 PARTITIONING_LABELS = ("cdmo.clear.ml/gpu-partitioning", PREFIX + "gpu-partitioning")
 """Labels of a node. If either has the value "mig", the node's cards are divided on demand."""
 MIG_CHANGE_ANNOTATION = PREFIX + "mig-change"

@@ -22,9 +22,6 @@ _SUFFIXES = {
     **{letter: Fraction(1000**power) for power, letter in enumerate(["", "k", "M", "G", "T", "P", "E"])},
     **{f"{letter}i": Fraction(1024**power) for power, letter in enumerate("KMGTPE", start=1)},
 }
-_THOUSANDTHS = {each: int(_SUFFIXES[each] * 1000) for each in ("", "m", "k", "M", "G", "Ki", "Mi", "Gi")}
-"""Of quantities as most are written; with at most _MAX_USUAL digits they are within 64 bits."""
-_MAX_USUAL = 9
 _MAX_TEXT = 64
 _MAX_EXPONENT = 40
 """Beyond it, a value is either not representable or zero; 10**999999999 would take all memory."""
@@ -60,12 +57,6 @@ def milli(quantity: str | int) -> int:
     Raises:
         ValueError: it is not a quantity.
     """
-    if isinstance(quantity, str):
-        # Integers give the value of a usual quantity in a tenth of the time.
-        digits = quantity.rstrip("mkKMGi")
-        each = _THOUSANDTHS.get(quantity[len(digits) :])
-        if each is not None and len(digits) <= _MAX_USUAL and digits.isdecimal() and digits.isascii():
-            return int(digits) * each
     return ceil(parse_quantity(quantity) * 1000)
 
 

@@ -78,8 +78,8 @@ def effective_request(
         containers: The regular containers.
         init_containers: Init containers and native sidecars, in order.
         overhead: `spec.overhead`.
-        pod_level: `spec.resources.requests`. CPU and memory in it replace the sum.
-        counts: whether to add up an extended resource too, by its name.
+        pod_level: `spec.resources.requests`: its CPU and memory replace the sum.
+        counts: Whether to add up an extended resource too, by its name.
 
     Raises:
         ValueError: a quantity cannot be read, or an extended resource is not a whole number.

@@ -38,7 +38,7 @@ def claimed(request: PlacementRequest, cards: Mapping[CardKind, int]) -> Placeme
         return _no_such_model(share.driver or "", cards)
     if demands.assume is not None and not cards:
         known[demands.assume.gpu_mib] = 1
-    least = max(1, demands.kinds.min_mib, share.fraction.mib)
+    least = max(1, demands.kinds.min_mib, share.fraction.asked_mib())
     large = [mib for mib in known if mib >= least]
     sizes = [mib for mib in large if are_large_enough(share.fraction, (mib,))]
     if large and not sizes:

@@ -76,11 +76,11 @@ class LedgerReader:
 
     def largest_mib(self) -> int:
         """Return the MiB of the largest card in any node's label; 0 if no node states it."""
-        return max([mib or 0 for _, mib in self._kinds.kinds()], default=0)
+        return max([mib or 0 for _, mib in self._kinds.kinds], default=0)
 
     def may_have(self, memory_values: Collection[str]) -> bool:
         """Whether a node has one of these values in its GPU memory label; True while no node states any."""
-        known = {mib for _, mib in self._kinds.labels() if mib}
+        known = {mib for _, mib in self._kinds.labels if mib}
         return not known or any(int(value) in known for value in memory_values)
 
     def names(self) -> list[str]:
@@ -93,7 +93,7 @@ class LedgerReader:
 
     def gpu_kinds(self) -> Mapping[GpuModel, int]:
         """Number of nodes by (model, MiB of one GPU)."""
-        return self._kinds.kinds()
+        return self._kinds.kinds
 
     def totals(self) -> Totals:
         """Sums over all nodes, in time that grows with the nodes that have changed since the last call."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -120,6 +119,23 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
     """MiB of the cards that the pod's claim may take a fraction of, the best first; empty without a claim,
     and for claims whose amount is the same on each card."""
 
+    @property
+    def gpus(self) -> tuple[int, ...]:
+        """The GPU of each container, or those of the pod; empty if the placement chose none."""
+        return () if self.instance is not None else self.containers or self.indices
+
+    @property
+    def products(self) -> tuple[str, ...]:
+        """Values of the node label nvidia.com/gpu.product that the pod must or may require; empty for any."""
+        if self.instance is not None:
+            return self.instance.products
+        return self.models if self.model is None else (self.model,)
+
+    @property
+    def is_more_than_twice(self) -> bool:
+        """Whether it is an instance of which more than half would be idle."""
+        return self.instance is not None and self.instance.is_more_than_twice
+
 
 class RequestedShare(msgspec.Struct, frozen=True, gc=False):
     """The share that a pod takes of its node."""
@@ -148,8 +164,7 @@ class RequestedShare(msgspec.Struct, frozen=True, gc=False):
     @property
     def asked_mib(self) -> int:
         """Requested MiB of each GPU (for all containers if they share them); 0 for a share in slices."""
-        fraction, containers = self.fraction, len(self.fraction.split_mib) or 1
-        return fraction.mib - self.reserve_mib * containers if fraction.mib else 0
+        return self.fraction.asked_mib(self.reserve_mib)
 
     @property
     def slices(self) -> int:
@@ -168,7 +183,7 @@ class RequestedShare(msgspec.Struct, frozen=True, gc=False):
         If MiB were requested and the node's agent limits: GPUs on which its slices are the fewest that hold
         them.
         """
-        asks_agent = bool(self.fraction.mib) and self.needs_agent
+        asks_agent = self.fraction.is_of_memory and self.needs_agent
         return (self.writes_limits or asks_agent) and not self.fraction.is_whole
 
     @property
@@ -202,11 +217,8 @@ class RequestedShare(msgspec.Struct, frozen=True, gc=False):
         """Return the share with the placement's slices, GPUs of containers, or instance."""
         if placement.instance is not None:
             return self.as_instance(placement.instance)
-        fraction = self.fraction.apart() if placement.containers else self.fraction
-        if fraction.split_mib:
-            fraction = fraction.on_card(placement.gpu_mib) or fraction
-        elif fraction.mib and placement.slices:
-            fraction = replace(fraction, slices=placement.slices * fraction.parts)
+        asked = self.fraction.apart() if placement.containers else self.fraction
+        fraction = asked.on_card(placement.gpu_mib) or asked
         return self if fraction is self.fraction else msgspec.structs.replace(self, fraction=fraction)
 
 
@@ -216,7 +228,7 @@ def _taken(fraction: Fraction, placement: Placement) -> Amounts:
         return ((placement.instance.unit, fraction.slices),)
     if placement.containers:
         used: Counter[int] = Counter()
-        for index, slices in zip(placement.containers, fraction.split, strict=False):
+        for index, slices in zip(placement.containers, fraction.pieces, strict=False):
             used[index] += slices
         return tuple(sorted(used.items()))
     each = fraction.slices_on_each

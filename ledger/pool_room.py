@@ -17,8 +17,7 @@ def has_room(free: Sequence[int], fraction: Fraction) -> bool:
     if len(free) == 1:
         return free[0] >= fraction.slices
     left = list(free)
-    parts = fraction.split or (fraction.slices_on_each,) * fraction.gpus
-    return all(take_from_one(left, slices) for slices in parts)
+    return all(take_from_one(left, slices) for slices in fraction.pieces)
 
 
 def take_from_one(left: list[int], slices: int) -> bool:

@@ -1,7 +1,6 @@
 """Modes: the ways to request a share of a GPU, one module each, and how each is counted."""
 
 PUBLIC = (
-    "amounts",
     "claim",
     "claim_name",
     "facts",

@@ -73,15 +73,6 @@ class ClaimedShare(msgspec.Struct, frozen=True, gc=False):
         return self.custom or ClaimNames(self.driver)
 
 
-class _Asked(msgspec.Struct, frozen=True):
-    """What one request asks for."""
-
-    amounts: tuple[int, ...]
-    """MiB or shares of each size, or the one amount of any card; 0 for whole cards."""
-    needs_model: bool = True
-    """Whether it must name the models: not if it has to be on the card of another request that does."""
-
-
 def needs_sizes(fraction: Fraction, driver: str | None) -> bool:
     """Whether the amount that a share asks for, of cards of this driver, depends on the size of the card."""
     return not fraction.is_whole and bool(fraction.mib) == (driver == DRIVER)
@@ -97,7 +88,9 @@ def most_sizes(fraction: Fraction, driver: str | None) -> int:
 
 def are_large_enough(fraction: Fraction, sizes: tuple[int, ...]) -> bool:
     """Whether each of these cards holds it, and each part of it is at least 1 MiB, the least of a claim."""
-    return fraction.is_whole or all(fraction.mib <= size and min(_mib(fraction, size)) > 0 for size in sizes)
+    return fraction.is_whole or all(
+        fraction.mib <= size and min(fraction.mib_of_parts(size)) > 0 for size in sizes
+    )
 
 
 def is_order_of_choice(sizes: tuple[int, ...]) -> bool:
@@ -131,7 +124,7 @@ def template_spec(share: ClaimedShare) -> dict[str, Any]:
     names = [request_name(at if fraction.split else None) for at in range(parts)]
     devices: dict[str, Any] = {
         "requests": [
-            _request(share, name, _Asked(of_each, not at or is_apart))
+            _request(share, name, of_each, needs_model=not at or is_apart)
             for at, (name, of_each) in enumerate(zip(names, zip(*amounts, strict=True), strict=True))
         ]
     }
@@ -141,7 +134,7 @@ def template_spec(share: ClaimedShare) -> dict[str, Any]:
         # A container has one limit for all of its cards.
         devices["constraints"] = [{"matchAttribute": f"{DRIVER}/{MEMORY_ATTRIBUTE}"}]
     if fraction.mib and share.driver == DRIVER:
-        devices["config"] = list(map(_exact_limit, names, _mib(fraction, 0)))
+        devices["config"] = list(map(_exact_limit, names, fraction.mib_of_parts(0)))
     return {"spec": {"devices": devices}}
 
 
@@ -174,12 +167,8 @@ def _digest(spec: Any) -> str:
     return hashlib.sha256(_encode(spec)).hexdigest()[:16]
 
 
-def quantity_of_mib(mib: int) -> str:
-    """Return MiB in the form in which the API server stores them: "20Gi" for 20480."""
-    return _quantity(mib, 1024, _BINARY)
-
-
 def _quantity(amount: int, base: int, suffixes: tuple[str, ...]) -> str:
+    """Return an amount in the form in which the API server stores it: "20Gi" for 20480 MiB."""
     suffix = 0
     while amount and amount % base == 0 and suffix < len(suffixes) - 1:
         amount, suffix = amount // base, suffix + 1
@@ -207,18 +196,13 @@ def _amounts(share: ClaimedShare, size: int) -> tuple[int, ...]:
     if fraction.is_whole:
         return (0,)
     if share.driver != DRIVER:
-        return _mib(fraction, size)
+        return fraction.mib_of_parts(size)
     if not fraction.mib:
         # Rounded down, so that three thirds have room on a card.
-        return _mib(fraction, SHARES_OF_CARD)
+        return fraction.mib_of_parts(SHARES_OF_CARD)
     # Rounded up once for all parts: together they must have room on the card that holds their MiB.
-    ends = [-(-mib * SHARES_OF_CARD // size) for mib in accumulate(_mib(fraction, size))]
+    ends = [-(-mib * SHARES_OF_CARD // size) for mib in accumulate(fraction.mib_of_parts(size))]
     return tuple([end - before for before, end in pairwise((0, *ends))])
-
-
-def _mib(fraction: Fraction, size: int) -> tuple[int, ...]:
-    """Return the MiB of each request on a card of this size."""
-    return fraction.mib_of_parts(size) if fraction.split else (fraction.share_mib(size),)
 
 
 def _exact_limit(request: str, mib: int) -> dict[str, Any]:
@@ -227,38 +211,46 @@ def _exact_limit(request: str, mib: int) -> dict[str, Any]:
     return {"requests": [request], "opaque": {"driver": DRIVER, "parameters": parameters}}
 
 
-def _request(share: ClaimedShare, name: str, asked: _Asked) -> dict[str, Any]:
-    """Return one request: for the first card of the sizes that has room, or for one kind of card."""
-    sizes, least = _alternatives(share), share.kinds.min_mib if asked.needs_model else 0
+def _request(
+    share: ClaimedShare, name: str, amounts: tuple[int, ...], *, needs_model: bool
+) -> dict[str, Any]:
+    """Return one request: for the first card of the sizes that has room, or for one kind of card.
+
+    `amounts` has an entry for each size, or the one of any card. It need not name the models if it has to be
+    on the card of another request that does.
+    """
+    sizes, least = _alternatives(share), share.kinds.min_mib if needs_model else 0
+    models, kind = _models(share) if needs_model else "", _is_custom_card(share)
     if sizes == (0,):
         of_any = _has_memory(share, least, None) if least else ""
-        return {"name": name, "exactly": _subrequest(share, asked, asked.amounts[0], of_any)}
+        return {"name": name, "exactly": _subrequest(share, amounts[0], kind, of_any, models)}
     if share.driver != DRIVER:
         # Drivers report bytes: up to 1 MiB more is the same size.
         is_size = _has_memory(share, sizes[0], sizes[0] + 1)
-        return {"name": name, "exactly": _subrequest(share, asked, asked.amounts[0], is_size)}
+        return {"name": name, "exactly": _subrequest(share, amounts[0], kind, is_size, models)}
     above = dict(pairwise(sorted(sizes)))
     of_sizes = [
-        {"name": f"m{size}", **_subrequest(share, asked, amount, _has_memory(share, size, above.get(size)))}
-        for size, amount in zip(sizes, asked.amounts, strict=True)
+        {
+            "name": f"m{size}",
+            **_subrequest(share, amount, kind, _has_memory(share, size, above.get(size)), models),
+        }
+        for size, amount in zip(sizes, amounts, strict=True)
     ]
     return {"name": name, "firstAvailable": of_sizes}
 
 
-def _subrequest(share: ClaimedShare, asked: _Asked, amount: int, expression: str) -> dict[str, Any]:
+def _subrequest(share: ClaimedShare, amount: int, *expressions: str) -> dict[str, Any]:
     """Return a request without a name, or one of several that would do; of whole cards if `amount` is 0."""
     found: dict[str, Any] = {
         "deviceClassName": share.names.device_class,
         "allocationMode": "ExactCount",
         "count": share.fraction.gpus,
     }
-    models = _models(share) if asked.needs_model else ""
-    if expressions := [each for each in (_is_custom_card(share), expression, models) if each]:
-        found["selectors"] = [{"cel": {"expression": each}} for each in expressions]
+    if selectors := [{"cel": {"expression": each}} for each in expressions if each]:
+        found["selectors"] = selectors
     if amount:
-        is_share = share.driver == DRIVER
-        text = _quantity(amount, 1000, _DECIMAL) if is_share else quantity_of_mib(amount)
-        found["capacity"] = {"requests": {share.names.capacity: text}}
+        base, suffixes = (1000, _DECIMAL) if share.driver == DRIVER else (1024, _BINARY)
+        found["capacity"] = {"requests": {share.names.capacity: _quantity(amount, base, suffixes)}}
     return found
 
 

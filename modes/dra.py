@@ -12,7 +12,6 @@ from modes.fraction import Fraction
 from modes.gpu_names import STANDARD_INDEX
 from modes.mode import GpuCount, Mode, ModeName
 from modes.resource_kinds import ResourceKinds
-from modes.units import Pool
 
 
 @dataclass(frozen=True)
@@ -20,7 +19,7 @@ class ByClaim(Mode):
     """A pod gets a claim on memory of a card instead of amounts of resources; `resource` is the driver."""
 
     name: ClassVar[ModeName] = "dra"
-    takes: ClassVar = Pool
+    counts_slices: ClassVar[bool] = False
     default_resource: ClassVar[str] = DRIVER
     is_claimed: ClassVar[bool] = True
     prices_node_classes: ClassVar[bool] = False
@@ -38,6 +37,8 @@ class ByClaim(Mode):
 
     def share_text(self, fraction: Fraction) -> str:
         """Return what the claim asks of the driver."""
+        if fraction.is_of_memory:
+            return super().share_text(fraction)
         return f"{fraction.slices} of {fraction.slices_per_gpu} slices of GPU memory, from {self.resource}"
 
     @classmethod

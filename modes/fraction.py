@@ -94,8 +94,7 @@ class Fraction:
         """
         if _DECIMAL.fullmatch(text) is None:
             raise ValueError(f'"{text}" is not a plain decimal number such as "0.500"')
-        whole, _, decimals = text.partition(".")
-        share, one = int(whole + decimals), 10 ** len(decimals)
+        share, one = cls.ratio_of_text(text) or (0, 1)
         slices, rest = divmod(share * slices_per_gpu, one)
         if not share or (rest and share > one):
             raise ValueError(f'"{text}" is neither a part of one GPU nor whole GPUs')
@@ -113,21 +112,18 @@ class Fraction:
         """Return the same with the slices that it takes on such GPUs; None if they are too small."""
         if not self.mib:
             return self
-        if self.split_mib:
-            return self._split_on_card(gpu_mib)
-        if gpu_mib < self.mib:
+        asked = self.split_mib or (self.mib,)
+        if gpu_mib < (max(asked) if self.is_apart else self.mib):
             return None
-        each = -(-self.mib * self.slices_per_gpu // gpu_mib)
-        return replace(self, slices=each * self.parts)
+        split = [-(-mib * self.slices_per_gpu // gpu_mib) for mib in asked]
+        if sum(split) > self.slices_per_gpu and not self.is_apart:
+            return None
+        return replace(self, slices=sum(split) * self.parts, split=tuple(split) if self.split_mib else ())
 
-    def _split_on_card(self, gpu_mib: int) -> Fraction | None:
-        if gpu_mib < (max(self.split_mib) if self.is_apart else self.mib):
-            return None
-        split = tuple([-(-mib * self.slices_per_gpu // gpu_mib) for mib in self.split_mib])
-        slices = sum(split)
-        if slices > self.slices_per_gpu and not self.is_apart:
-            return None
-        return replace(self, slices=slices, split=split)
+    def with_slices(self, slices: int) -> Fraction:
+        """Return requested MiB with the slices of an earlier review; unchanged if no GPU gives so many."""
+        is_possible = self.parts <= slices <= self.slices_per_gpu * self.parts and not slices % self.parts
+        return replace(self, slices=slices) if is_possible else self
 
     def _check_split(self) -> None:
         # Before `on_card`, MiB are one slice per container, even of more containers than a GPU has slices.
@@ -213,11 +209,59 @@ class Fraction:
         return self.slices // self.parts if self.parts != 1 else min(self.slices, self.slices_per_gpu)
 
     @property
+    def counts(self) -> frozenset[int]:
+        """Amounts of whole GPUs or slices that agree: one, the GPUs, all slices, and those on each GPU."""
+        return frozenset({1, self.gpus, self.slices, self.slices // self.parts})
+
+    @property
+    def counts_text(self) -> str:
+        """The same as text: "1 or 4"."""
+        return " or ".join(map(str, sorted(self.counts)))
+
+    @cached_property
+    def shape(self) -> tuple[int, int, tuple[int, ...]]:
+        """Everything that its place on the GPUs of a node depends on."""
+        return self.slices, self.parts, tuple(sorted(self.split)) if self.is_apart else ()
+
+    @cached_property
+    def pieces(self) -> tuple[int, ...]:
+        """Slices that must come from one GPU each: of each container that shares it, or on each GPU used."""
+        return self.split or (self.slices_on_each,) * self.gpus
+
+    @property
+    def containers(self) -> int:
+        """Number of containers that share it; 0 if it is not divided."""
+        return len(self.split)
+
+    @property
+    def is_of_memory(self) -> bool:
+        """Whether MiB were requested, so that the slices depend on the GPU."""
+        return self.mib > 0
+
+    @property
+    def is_rounded_up(self) -> bool:
+        """Whether it is less than its slices."""
+        return self.exact is not None
+
+    @property
     def slices_of_mib(self) -> int:
         """Slices on each GPU used, or in total if containers are apart; 0 if no MiB were requested."""
         if not self.mib:
             return 0
         return self.slices if self.is_apart else self.slices_on_each
+
+    @property
+    def needs_equal_gpus(self) -> bool:
+        """Whether it is the same part of each of several GPUs."""
+        return self.parts != 1
+
+    def of_containers(self, gpus: tuple[int, ...]) -> tuple[int, ...]:
+        """Return for each container that has a GPU of its own which of these it gets; else all of these."""
+        return tuple([gpus[each] for each in self.bins]) if self.is_apart else gpus
+
+    def asked_mib(self, reserve_mib: int = 0) -> int:
+        """Return the requested MiB of each GPU without the reserve of each container; 0 for slices."""
+        return self.mib - reserve_mib * max(1, self.containers) if self.mib else 0
 
     def share_mib(self, gpu_mib: int) -> int:
         """Return the MiB of the share on each GPU used, of `gpu_mib` MiB each, rounded down."""
@@ -227,12 +271,12 @@ class Fraction:
         return gpu_mib * share // one
 
     def mib_of_parts(self, gpu_mib: int) -> tuple[int, ...]:
-        """Return the MiB of each container of `split` on such a GPU.
+        """Return the MiB of each container on such a GPU, or of the whole share if it is not divided.
 
         They are the requested MiB, or in proportion to the containers' slices, rounded down.
         """
         mib = self.share_mib(gpu_mib)
-        return self.split_mib or tuple([mib * slices // self.slices for slices in self.split])
+        return self.split_mib or tuple([mib * slices // self.slices for slices in self.split]) or (mib,)
 
     @cached_property
     def ratio(self) -> tuple[int, int]:

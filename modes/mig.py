@@ -42,7 +42,8 @@ class Mig(Mode):
     unknown_placeholders: ClassVar[frozenset[str]] = frozenset({"index", "memory_mib"})
     several_gpus_problem: ClassVar[str | None] = "a MIG instance is on one card: request a share of one GPU"
     several_containers_problem: ClassVar[str | None] = "a MIG instance is for one container: remove it"
-    takes: ClassVar = Profile
+    counts_slices: ClassVar[bool] = False
+    gives_instances: ClassVar[bool] = True
     needs_limiter: ClassVar[bool] = False
 
     @cached_property
@@ -56,6 +57,8 @@ class Mig(Mode):
 
     def share_text(self, fraction: Fraction) -> str:
         """Return the minimum that an instance must hold."""
+        if fraction.is_of_memory:
+            return f"{fraction.mib} MiB, on the smallest MIG instance that holds them"
         least = f"{fraction.slices} of {fraction.slices_per_gpu} slices of its card"
         return f"the smallest MIG instance of at least {least}"
 
@@ -111,15 +114,12 @@ class Mig(Mode):
         for product, resource_units in offers:
             profiles = dict(_profiles(product, resource_units, resource))
             card = card_of_product(product)
-            if card is None or fraction.gpus > 1:
+            best = fit(card, profiles.values(), fraction, takes_media=bool(resource)) if card else None
+            if card is None or best is None:
                 continue
-            best = fit(card, profiles.values(), fraction, takes_media=bool(resource))
-            if best is None:
-                continue
-            unit, profile = next(key for key, known in profiles.items() if known is best.profile)
-            eighths = -(-best.profile.memory * EIGHTHS // card.memory)
-            key = profile, unit is POOL, eighths, best.is_more_than_twice
-            found.setdefault(key, {})[product] = best.profile.mib
+            unit, profile = next(key for key, known in profiles.items() if known is best[0])
+            eighths = -(-best[0].memory * EIGHTHS // card.memory)
+            found.setdefault((profile, unit is POOL, eighths, best[1]), {})[product] = best[0].mib
         made = [
             Instance(profile.number, eighths, min(mib.values()), tuple(sorted(mib)), is_pool, is_more)
             for (profile, is_pool, eighths, is_more), mib in found.items()
@@ -144,20 +144,15 @@ class Mig(Mode):
         largest = max(known)
         if resource:
             return f"no {resource} that nodes offer holds it: request less, or leave the resource out"
-        asked = f"{fraction.mib} MiB" if fraction.mib else _asked(fraction)
+        share, one = fraction.ratio
+        asked = f"{fraction.gpus} GPUs" if fraction.gpus > 1 else f"{share}/{one} of a GPU"
+        asked = f"{fraction.mib} MiB" if fraction.is_of_memory else asked
         return f"no MIG instance holds {asked}, the largest is {largest[1]} of {largest[0]} MiB: request less"
 
 
 def _rank(each: Instance) -> tuple[bool, int, int, int, bool]:
     """Sort key, the best first; no two instances have the same key."""
     return each.is_more_than_twice, each.eighths, each.mib, each.number, each.is_pool
-
-
-def _asked(fraction: Fraction) -> str:
-    if fraction.gpus > 1:
-        return f"{fraction.gpus} GPUs"
-    share, one = fraction.ratio
-    return f"{share}/{one} of a GPU"
 
 
 def _product(node: NodeFact) -> str:

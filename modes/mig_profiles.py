@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from kube.names import NVIDIA_DOMAIN, PARTITIONING_LABELS
 
@@ -124,54 +123,23 @@ RTX_PRO_6000 = MigCard(
     ),
 )
 
-CARDS = (
-    A30,
-    A100_40GB,
-    A100_80GB,
-    H100_80GB,
-    H100_94GB,
-    H100_96GB,
-    H200,
-    B200,
-    GH200_144GB,
-    GB200,
-    RTX_PRO_6000,
-)
-
-_PRODUCTS: Mapping[str, MigCard] = MappingProxyType(
-    {
-        "A30": A30,
-        "A100-PCIE-40GB": A100_40GB,
-        "A100-SXM4-40GB": A100_40GB,
-        "A800-40GB-Active": A100_40GB,
-        "A100-80GB-PCIe": A100_80GB,
-        "A100-PCIE-80GB": A100_80GB,
-        "A100-SXM4-80GB": A100_80GB,
-        "A800-80GB-PCIe": A100_80GB,
-        "A800-SXM4-80GB": A100_80GB,
-        "H100-80GB-HBM2e": H100_80GB,
-        "H100-80GB-HBM3": H100_80GB,
-        "H100-PCIe": H100_80GB,
-        "H800": H100_80GB,
-        "H800-PCIe": H100_80GB,
-        "H100-NVL": H100_94GB,
-        "H100-SXM5-94GB": H100_94GB,
-        "H800-NVL": H100_94GB,
-        "GH200-480GB": H100_96GB,
-        "H100-SXM5-96GB": H100_96GB,
-        "H100-96GB-HBM3": H100_96GB,
-        "H20": H100_96GB,
-        "H200": H200,
-        "H200-NVL": H200,
-        "B200": B200,
-        "GH200-144G-HBM3e": GH200_144GB,
-        "GB200": GB200,
-        "RTX-PRO-6000-Blackwell-Server-Edition": RTX_PRO_6000,
-        "RTX-PRO-6000-Blackwell-Workstation-Edition": RTX_PRO_6000,
-        "RTX-PRO-6000-Blackwell-Max-Q-Workstation-Edition": RTX_PRO_6000,
-    }
-)
+_PRODUCTS_OF = {
+    A30: "A30",
+    A100_40GB: "A100-PCIE-40GB A100-SXM4-40GB A800-40GB-Active",
+    A100_80GB: "A100-80GB-PCIe A100-PCIE-80GB A100-SXM4-80GB A800-80GB-PCIe A800-SXM4-80GB",
+    H100_80GB: "H100-80GB-HBM2e H100-80GB-HBM3 H100-PCIe H800 H800-PCIe",
+    H100_94GB: "H100-NVL H100-SXM5-94GB H800-NVL",
+    H100_96GB: "GH200-480GB H100-SXM5-96GB H100-96GB-HBM3 H20",
+    H200: "H200 H200-NVL",
+    B200: "B200",
+    GH200_144GB: "GH200-144G-HBM3e",
+    GB200: "GB200",
+    RTX_PRO_6000: "RTX-PRO-6000-Blackwell-Server-Edition RTX-PRO-6000-Blackwell-Workstation-Edition"
+    " RTX-PRO-6000-Blackwell-Max-Q-Workstation-Edition",
+}
 """Products as GPU feature discovery writes them, without the vendor's name and the suffix for sharing."""
+CARDS = tuple(_PRODUCTS_OF)
+_CARD_OF = {product: card for card, products in _PRODUCTS_OF.items() for product in products.split()}
 
 
 def card_of_product(label: str) -> MigCard | None:
@@ -180,7 +148,7 @@ def card_of_product(label: str) -> MigCard | None:
     If GPUs are shared or divided, the label ends with "-SHARED", or with "-MIG-" and a profile.
     """
     product = label.removesuffix("-SHARED").partition("-MIG-")[0]
-    return _PRODUCTS.get(product.removeprefix("NVIDIA-"))
+    return _CARD_OF.get(product.removeprefix("NVIDIA-"))
 
 
 def is_divided_on_demand(labels: Mapping[str, str]) -> bool:

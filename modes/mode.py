@@ -12,8 +12,8 @@ from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.instance import Instance
 from modes.resource_kinds import ResourceKinds
-from modes.resource_names import ResourceNames
-from modes.units import POOL, Gpu, Pool, Profile, Unit
+from modes.resource_names import INDEX, ResourceNames
+from modes.units import POOL, Unit
 
 ModeName = Literal["per-gpu", "pooled", "dra", "mig"]
 """The modes' names in policies and placement requests."""
@@ -52,8 +52,12 @@ class Mode(ABC):
     """Why a pod cannot request the same part of each of several GPUs, and what to do; None if it can."""
     several_containers_problem: ClassVar[str | None] = None
     """Why several containers of a pod cannot share its GPU, and what to do; None if they can."""
-    takes: ClassVar[type[Gpu | Profile | Pool]]
-    """What a share takes: GPUs that the placement chooses, instances of a profile, or slices of a pool."""
+    chooses_gpus: ClassVar[bool] = False
+    """Whether the placement chooses the GPUs; otherwise the kubelet or the scheduler does."""
+    counts_slices: ClassVar[bool] = True
+    """Whether the request decides how many slices quotas count; otherwise what the pod gets does."""
+    gives_instances: ClassVar[bool] = False
+    """Whether a share is a MIG instance, whose profile the placement chooses."""
     is_claimed: ClassVar[bool] = False
     """Whether pods get a ResourceClaim instead of amounts of resources, and the scheduler chooses the GPUs.
     `resource` is then the driver of their claims."""
@@ -93,7 +97,13 @@ class Mode(ABC):
 
     def share_text(self, fraction: Fraction) -> str:
         """Return what a pod with the fraction requests, such as "4 of 8 slices, nvidia.com/gpu: 4"."""
-        return f"{fraction.slices} of {fraction.slices_per_gpu} slices, {self.resource}: {fraction.slices}"
+        if fraction.is_of_memory:
+            each = f" of each of {fraction.gpus} GPUs" if fraction.gpus > 1 else ""
+            return (
+                f"{fraction.mib} MiB{each}, on the fewest of {fraction.slices_per_gpu} slices that hold them"
+            )
+        resource = self.resource.replace(INDEX, "<i>")
+        return f"{fraction.slices} of {fraction.slices_per_gpu} slices, {resource}: {fraction.slices}"
 
     @staticmethod
     @abstractmethod
@@ -133,7 +143,7 @@ class Mode(ABC):
     @classmethod
     def choosable(cls, gpus: Mapping[int, int]) -> Mapping[int, int]:
         """Return the node's GPUs that a placement can choose; none if the kubelet chooses."""
-        return gpus if cls.takes is Gpu else {}
+        return gpus if cls.chooses_gpus else {}
 
     @staticmethod
     def instances(fraction: Fraction, offers: Iterable[Offer], resource: str = "") -> list[Instance]:  # noqa: ARG004

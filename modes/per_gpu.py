@@ -14,7 +14,6 @@ from modes.gpu_names import STANDARD_INDEX, policy_name_problem, taken_name_prob
 from modes.mode import GpuCount, Mode, ModeName
 from modes.resource_kinds import ResourceKinds
 from modes.resource_names import INDEX, prefix_of
-from modes.units import Gpu
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class PerGpu(Mode):
     name: ClassVar[ModeName] = "per-gpu"
     default_resource: ClassVar[str] = GPU_RESOURCE_PREFIX + "{index}"
     prices_node_classes: ClassVar[bool] = True
-    takes: ClassVar = Gpu
+    chooses_gpus: ClassVar[bool] = True
     unknown_placeholders: ClassVar[frozenset[str]] = frozenset()
     several_gpus_problem: ClassVar[str | None] = None
 
@@ -60,11 +59,10 @@ class PerGpu(Mode):
 
     def share_text(self, fraction: Fraction) -> str:
         """Say how many slices a pod takes, of one GPU or of each of several."""
-        resource = self.resource.replace(INDEX, "<i>")
-        if fraction.gpus > 1:
-            each = fraction.slices_on_each
-            return f"{fraction.slices} slices: {each} of each of {fraction.gpus} {resource}"
-        return f"{fraction.slices} of {fraction.slices_per_gpu} slices, {resource}: {fraction.slices}"
+        if fraction.gpus == 1 or fraction.is_of_memory:
+            return super().share_text(fraction)
+        each, resource = fraction.slices_on_each, self.resource.replace(INDEX, "<i>")
+        return f"{fraction.slices} slices: {each} of each of {fraction.gpus} {resource}"
 
     @staticmethod
     def name_problem(resource: str) -> str | None:

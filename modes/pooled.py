@@ -13,7 +13,6 @@ from modes.fraction import Fraction
 from modes.gpu_names import STANDARD_INDEX, WHOLE_GPU_NAMES, policy_name_problem, taken_name_problem
 from modes.mode import GpuCount, Mode, ModeName
 from modes.resource_kinds import ResourceKinds
-from modes.units import Pool
 
 
 @dataclass(frozen=True)
@@ -21,7 +20,6 @@ class Pooled(Mode):
     """The kubelet chooses the GPUs, so slices of one pod may be on several."""
 
     name: ClassVar[ModeName] = "pooled"
-    takes: ClassVar = Pool
     default_resource: ClassVar[str] = GPU_RESOURCE
     prices_node_classes: ClassVar[bool] = False
     unknown_placeholders: ClassVar[frozenset[str]] = frozenset({"index"})

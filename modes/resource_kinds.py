@@ -1,4 +1,7 @@
-"""The meaning of a resource name: one of several ways to request a GPU, another system, or nothing."""
+"""The meaning of a resource name: one of several ways to request a GPU, another system, or nothing.
+
+A pod may state a GPU resource beside the label: `agrees` compares the two.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import re
 import msgspec
 
 from kube.names import NVIDIA_DOMAIN
+from kube.quantity import parse_quantity
+from modes.fraction import Fraction
 from modes.gpu_names import CLEARML_FRACTION_PREFIX, OTHER_SYSTEM_PREFIXES, WHOLE_GPU_NAMES
 from modes.resource_names import ResourceNames
 
@@ -32,6 +37,28 @@ class ResourceKind(msgspec.Struct, frozen=True, gc=False):
     """A user's request for a GPU, which ours replaces."""
     asks: bool
     """Any request for a GPU: the user's or, after a first review, ours."""
+
+    def agrees(self, amount: str | int, fraction: Fraction) -> bool:
+        """Whether an amount of such a resource agrees with the label's fraction.
+
+        Whole GPUs and slices of a pool may be one of `Fraction.counts`, or 0, which requests nothing.
+        `clear.ml/fraction-*` must equal the label, for each GPU if several are shared. Amounts of other kinds
+        always agree.
+        """
+        if not (self.is_clearml or self.is_whole or self.is_pool or self.is_instance):
+            return True
+        try:
+            value = parse_quantity(amount)
+        except ValueError:
+            return False
+        if self.is_clearml:
+            # In integers: comparing and hashing fractions is slower, and every pod needs it.
+            share, one = fraction.ratio
+            share *= fraction.gpus if fraction.is_whole else 1
+            return not fraction.is_of_memory and value.numerator * one == share * value.denominator
+        return value.denominator == 1 and value.numerator in (
+            {0, 1} if self.is_instance else {0, *fraction.counts}
+        )
 
 
 class ResourceKinds:

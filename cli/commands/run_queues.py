@@ -11,7 +11,6 @@ from baremetal.queues import read_gpus, read_queues
 from baremetal.store import state_folder
 from cli.options import PoliciesOption, fail, read_policies
 from cli.task_options import StateOption
-from modes.units import Gpu
 from policies.model.effective import EffectivePolicy
 from policies.model.problems import quoted
 from service.options import DEFAULT_POLICIES, LogFormat, LogLevel
@@ -99,7 +98,7 @@ def _policy(directory: Path, name: str) -> EffectivePolicy:
     compiled = read_policies(directory).compiled.get((None, name))
     if compiled is None:
         fail(f"{directory} has no policy {quoted(name)}: name one with --policy")
-    if compiled.effective.mode.takes is not Gpu:
+    if not compiled.effective.mode.chooses_gpus:
         fail(f'policy "{name}" is of mode {compiled.effective.mode.name}: name one of mode per-gpu')
     return compiled.effective
 

@@ -15,7 +15,6 @@ from ledger.placement.expected_pods import Counters
 from ledger.placement.feasibility import (
     Obstacle,
     gpu_obstacle,
-    obstacle,
     takes_now,
     why_unschedulable,
 )
@@ -26,7 +25,6 @@ from ledger.placement_request import PlacementRequest, Unschedulable
 from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND, GpuKinds
-from modes.units import Gpu
 
 MAX_KEPT = 1024
 """Selections that are remembered; beyond it, all are dropped."""
@@ -93,8 +91,11 @@ class Candidates:
             scores = [(self.score(each, request), each) for each in self._few if only is None or only(each)]
             known = [(value, each) for value, each in scores if value is not None]
             return max(known, key=lambda each: each[0], default=None)
-        accepts = _all_of(self.holds if self.is_part else None, only)
-        search, found = Search(request, accepts), None
+
+        def accepts(account: NodeAccount) -> bool:
+            return (only is None or only(account)) and self.holds(account)
+
+        search, found = Search(request, accepts if self.is_part else only), None
         for each in self._now:
             found = each.best(search, found)
         return found
@@ -105,12 +106,6 @@ class Candidates:
         return node_class.score(account, Search(request, None)) if node_class in self._now else None
 
 
-def _all_of(one: _Test | None, other: _Test | None) -> _Test | None:
-    if one is None or other is None:
-        return one or other
-    return lambda account: other(account) and one(account)
-
-
 class CandidateFinder:
     """Selections, which are dropped when the facts of nodes change."""
 
@@ -118,8 +113,6 @@ class CandidateFinder:
         self._index = index
         self._generation = -1
         self._known: dict[Hashable, Candidates] = {}
-        self._latest: Candidates | None = None
-        """The last selection: it comes again as soon as its pod is placed and counted."""
         self._matching: tuple[Constraints, NodeSet] | None = None
         """The nodes for the last label demands: a decision tries the same demands with other sizes."""
         self.work = Work(0)
@@ -138,12 +131,6 @@ class CandidateFinder:
             TooMuchWorkError: it takes more comparisons than the decision has left.
         """
         self._refresh()
-        latest = self._latest
-        # Most pods come in rows, and differ only in their accounting.
-        if latest is not None and latest.request.demands is request.demands:
-            former = latest.request
-            if former.share is request.share and former.keeps_model is request.keeps_model:
-                return latest
         key = _key(request)
         candidates = self._known.get(key)
         if candidates is None:
@@ -152,7 +139,6 @@ class CandidateFinder:
                 self._known.clear()
             if request.demands.constraints.size() <= MAX_BYTES:
                 self._known[key] = candidates
-        self._latest = candidates
         return candidates
 
     def accepting(self, request: PlacementRequest) -> tuple[NodeClass, ...]:
@@ -172,7 +158,7 @@ class CandidateFinder:
         """Apply changes to the index, and drop selections that are no longer valid."""
         self._index.flush()
         if self._generation != self._index.generation:
-            self._latest = self._matching = None
+            self._matching = None
             self._known.clear()
             self._generation = self._index.generation
 
@@ -206,37 +192,27 @@ class CandidateFinder:
 
     def _obstacles(self, request: PlacementRequest) -> Iterator[tuple[Obstacle, int, bool]]:
         """Yield obstacles, their numbers of nodes, and whether the pod's own demands accept these nodes."""
-        named = request.demands.constraints.node_name
-        fact = self._index.fact(named) if named is not None else None
-        if fact is not None:
-            other = Obstacle.OTHER_NODE if request.demands.kinds == EVERY_KIND else Obstacle.LABELS
-            yield obstacle(fact, request.on_card(fact.gpu_mib)) or other, 1, True
+        constraints, kinds = request.demands.constraints, request.demands.kinds
+        if constraints.node_name is not None and self._index.classes:
+            fact = self._index.fact(constraints.node_name)
+            lacks = (
+                gpu_obstacle(fact, request.on_card(fact.gpu_mib)) if fact is not None else Obstacle.OTHER_NODE
+            )
+            yield lacks or Obstacle.LABELS, 1, fact is not None
             return
         # Demands on GPU memory also exclude nodes without the label, which the message has to name.
-        accepted = self._matching_nodes(without_label(request.demands.constraints, GPU_MEMORY_LABEL))
+        asked_for = self._matching_nodes(without_label(constraints, GPU_MEMORY_LABEL))
         for each in self._index.classes.values():
-            yield from self._obstacles_of(each, request.on_card(each.sample.gpu_mib), accepted)
-
-    def _obstacles_of(
-        self, node_class: NodeClass, request: PlacementRequest, accepted: NodeSet
-    ) -> Iterable[tuple[Obstacle, int, bool]]:
-        """Yield the obstacles of a class none of whose nodes could hold the pod."""
-        total = node_class.nodes.bit_count()
-        if request.demands.constraints.node_name is not None:
-            return [(Obstacle.OTHER_NODE, total, False)]
-        by_gpus, sample = gpu_obstacle(node_class.sample, request), node_class.sample
-        if by_gpus is None:
-            # If the labels match too, taints are the obstacle.
-            matching = self._matching_nodes(request.demands.constraints)
-            accepted = node_class.nodes & matching if _accepts_kind(node_class, request) else 0
-        elif not GpuKinds(request.demands.kinds.models).takes_model(sample.labels.get(GPU_PRODUCT_LABEL)):
-            accepted = 0
-        count = (node_class.nodes & accepted).bit_count()
-        found = [
-            (by_gpus or Obstacle.TAINTS, count, True),
-            (by_gpus or Obstacle.LABELS, total - count, False),
-        ]
-        return [each for each in found if each[1]]
+            sample, sized = each.sample, request.on_card(each.sample.gpu_mib)
+            lacks, accepted = gpu_obstacle(sample, sized), asked_for
+            if lacks is None:
+                # If the labels match too, taints are the obstacle.
+                accepted = self._matching_nodes(constraints) if _accepts_kind(each, sized) else 0
+            elif not GpuKinds(kinds.models).takes_model(sample.labels.get(GPU_PRODUCT_LABEL)):
+                accepted = 0
+            count = (each.nodes & accepted).bit_count()
+            yield lacks or Obstacle.TAINTS, count, True
+            yield lacks or Obstacle.LABELS, each.nodes.bit_count() - count, False
 
 
 def _accepts_kind(node_class: NodeClass, request: PlacementRequest) -> bool:
@@ -249,7 +225,7 @@ def _accepts_kind(node_class: NodeClass, request: PlacementRequest) -> bool:
         return True
     # A pod can require hosts only if we choose its GPU. The MiB that are written into a pod are those of the
     # label, which must then be large enough.
-    can_name_hosts = request.share.mode_type.takes is Gpu and node_class.layout is not None
+    can_name_hosts = request.share.mode_type.chooses_gpus and node_class.layout is not None
     if can_name_hosts and not (kinds.min_mib and request.share.is_bound_by_memory):
         return True
     is_large = not kinds.min_mib or (node.gpu_mib or 0) >= kinds.min_mib

@@ -7,7 +7,6 @@ an odd node.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
@@ -18,11 +17,7 @@ from ledger.placement_request import PlacementRequest
 from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND, GpuKinds
-from modes.units import Gpu, Profile
 
-MAX_KINDS = 4
-"""Kinds of card of one node that are distinguished, the most frequent ones; others suit only pods that accept
-any card."""
 _TOLERANCE = 32
 """Cards match a label if their MiB differ by less than one part in this number."""
 _SHARED = "-SHARED"
@@ -92,11 +87,6 @@ def _is_as_said(card: Card, label: Card) -> bool:
     return label.model in {card.model, card.model + _SHARED} and _is_as_large(card.mib, label.mib)
 
 
-def _with_missing(label: Card, card: Card) -> Card:
-    """Return a label completed by a card: `keep_to` does not require what is missing either."""
-    return Card(label.model or card.model, label.mib or card.mib)
-
-
 def _is_as_large(mib: int, said: int) -> bool:
     return abs(mib - said) * _TOLERANCE < said
 
@@ -104,15 +94,15 @@ def _is_as_large(mib: int, said: int) -> bool:
 def demand(request: PlacementRequest) -> CardDemand | None:
     """Return a pod's demands on each card; None if it accepts any."""
     mode, fraction, kinds = request.share.mode_type, request.share.fraction, request.demands.kinds
-    if mode.takes is Profile:
+    if mode.gives_instances:
         return None
     is_bound = request.share.is_bound_by_memory
-    are_equal = fraction.parts != 1 and not is_bound
+    are_equal = fraction.needs_equal_gpus and not is_bound
     keeps_model = request.keeps_model
-    size = fraction if fraction.mib and not is_bound else None
+    size = fraction if fraction.is_of_memory and not is_bound else None
     if kinds == EVERY_KIND and not (is_bound or are_equal or keeps_model or size):
         return None
-    return CardDemand(kinds, fraction.gpus, is_bound, keeps_model, are_equal, mode.takes is Gpu, size)
+    return CardDemand(kinds, fraction.gpus, is_bound, keeps_model, are_equal, mode.chooses_gpus, size)
 
 
 def card_sets(node: NodeFact, wanted: CardDemand | None) -> CardSets | None:
@@ -128,25 +118,14 @@ def _sets(found: Layout, wanted: CardDemand, indices: tuple[int, ...]) -> CardSe
     if not wanted.chooses:
         return None if all(_takes(card, found.label, wanted) for card in known.values()) else ()
     cards = {index: known.get(index, found.label) for index in indices}
-    fitting = {
-        index: cards[index] for index in _of_told_kinds(cards) if _takes(cards[index], found.label, wanted)
-    }
+    fitting = {index: card for index, card in cards.items() if _takes(card, found.label, wanted)}
     mib = {card.mib for card in fitting.values()}
     if len(fitting) == len(cards) and not (wanted.are_equal and len(mib) > 1):
         return None
-    if not wanted.are_equal:
-        sets = [frozenset(fitting)]
-    else:
-        sets = [
-            frozenset(index for index, card in fitting.items() if card.mib == each) for each in sorted(mib)
-        ]
+    sets = [frozenset(fitting)]
+    if wanted.are_equal:
+        sets = [frozenset(index for index in fitting if fitting[index].mib == each) for each in sorted(mib)]
     return tuple([each for each in sets if len(each) >= wanted.gpus])
-
-
-def _of_told_kinds(cards: dict[int, Card]) -> list[int]:
-    counts = Counter(cards.values())
-    told = sorted(counts, key=lambda card: (-counts[card], card))[:MAX_KINDS]
-    return [index for index, card in cards.items() if card in told]
 
 
 def _takes(card: Card, label: Card, wanted: CardDemand) -> bool:
@@ -154,7 +133,9 @@ def _takes(card: Card, label: Card, wanted: CardDemand) -> bool:
         return False
     if wanted.is_bound and card.mib < label.mib and not _is_as_large(card.mib, label.mib):
         return False
-    if wanted.keeps_model and not _is_as_said(card, _with_missing(label, card)):
+    # `keep_to` does not require a label that is missing either.
+    kept = Card(label.model or card.model, label.mib or card.mib)
+    if wanted.keeps_model and not _is_as_said(card, kept):
         return False
     return wanted.size is None or wanted.size.on_card(card.mib) == wanted.size
 
@@ -162,13 +143,9 @@ def _takes(card: Card, label: Card, wanted: CardDemand) -> bool:
 def best_set(
     free: Mapping[int, int], sets: CardSets, fraction: Fraction, prices: Prices
 ) -> tuple[int, CardSet] | None:
-    """Return a node's score without CPU, and the GPUs that give it; None without room.
+    """Return a node's score without CPU, and the set of GPUs that gives it; None without room.
 
-    Args:
-        free: free slices of each GPU of the node, by index.
-        sets: sets of GPUs that the pod accepts.
-        fraction: the pod's fraction.
-        prices: prices of free slices on the node.
+    `free` has the free slices of each GPU of the node, by index.
     """
     best: tuple[int, CardSet] | None = None
     for each in sets:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+
 import msgspec
 
+from ledger.accounts import NodeAccount
 from ledger.owners import GpuModel, Owners
 from ledger.placement.best_gpus import best_gpus
 from ledger.placement.candidates import CandidateFinder, Candidates
@@ -12,16 +16,16 @@ from ledger.placement.hosts import on_hosts
 from ledger.placement.label_index import TooMuchWorkError
 from ledger.placement.node_class import Found
 from ledger.placement.node_index import NodeIndex
-from ledger.placement.preference import InstanceOption, family_requests, preferred, within_twice
+from ledger.placement.preference import family_requests, preferred
 from ledger.placement.prices import UNIT
 from ledger.placement.same_model import commonest_model, keep_to, model_of, no_such_node
-from ledger.placement.spread import best_spread
-from ledger.placement.waiting import PendingPods, WaitingPlace, assumed_place, capacity_of, waiting_places
+from ledger.placement.waiting import PendingPods, assumed_indices, capacity_of, waiting_places
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from modes.gpu_kinds import EVERY_KIND
-from modes.units import Profile
 
 _Options = list[Placement] | Unschedulable
+_MAX_COUNTS = 8
+"""Distinguished numbers of an owner's pods on one node, the lowest ones: each costs a search of all nodes."""
 
 
 class Choice:
@@ -35,11 +39,8 @@ class Choice:
         known: KnownKinds,
         pending: PendingPods,
     ) -> None:
-        self._index = index
-        self._finder = finder
-        self._owners = owners
-        self._known = known
-        self._pending = pending
+        self._index, self._finder, self._owners = index, finder, owners
+        self._known, self._pending = known, pending
 
     def options(self, request: PlacementRequest) -> _Options:
         """Return the placements that a pod can have, the best first, or why no node can ever hold it.
@@ -59,8 +60,8 @@ class Choice:
         kinds = request.demands.kinds
         if kinds == EVERY_KIND:
             return self._options(request)
-        none = self._known.no_such_kind(kinds)
-        if none is not None and self._is_final(request):
+        none = self._known.no_such_kind(kinds, request.demands.assume)
+        if none is not None:
             return none
         options, models = self._options(request), self._known.models_of(kinds)
         if isinstance(options, Unschedulable) or not models:
@@ -71,23 +72,15 @@ class Choice:
             for each in options
         ]
 
-    def _is_final(self, request: PlacementRequest) -> bool:
-        """Whether no kind will fit: if no GPU's memory is known, or `assume` fits, one still could."""
-        assume, kinds = request.demands.assume, request.demands.kinds
-        if kinds.models:
-            return True
-        is_assumed = assume is not None and assume.gpu_mib >= kinds.min_mib
-        return not is_assumed and any(mib for _, mib in self._known.kinds())
-
     def _options(self, request: PlacementRequest) -> _Options:
         share = request.share
         if request.demands.prefer:
             answers = [(each, self._options(each)) for each in family_requests(request)]
             return preferred(answers, request.demands.oversized)
-        if share.mode_type.takes is Profile:
+        if share.mode_type.gives_instances:
             return self._instances(request)
         options = self._together(request)
-        if not (share.any_gpu and len(share.fraction.split) > 1) or _has_room(options):
+        if not (share.any_gpu and share.fraction.containers > 1) or _has_room(options):
             return options
         if share.mode_type.several_gpus_problem is not None:
             return options
@@ -96,7 +89,7 @@ class Choice:
         return apart if _has_room(apart) or (apart and isinstance(options, Unschedulable)) else options
 
     def _together(self, request: PlacementRequest) -> _Options:
-        if request.share.fraction.mib:
+        if request.share.fraction.is_of_memory:
             placed = self._sized(request.with_demands(assume=None))
             if placed:
                 return placed
@@ -111,7 +104,7 @@ class Choice:
         The list is empty if there is no such GPU. The result is a refusal if the pod cannot wait for one.
         """
         fraction = request.share.fraction
-        sizes = self._known.sizes(fraction) if fraction.mib else [fraction]
+        sizes = self._known.sizes(fraction)
         requests = [request.with_share(fraction=size) for size in sizes]
         found = [(self._choose(each), each) for each in requests]
         refused = [each for each, _ in found if isinstance(each, Unschedulable) and each.is_for_now]
@@ -140,22 +133,27 @@ class Choice:
     def _instances(self, request: PlacementRequest) -> _Options:
         """Return placements on MIG instances: those with room first, the smallest first.
 
-        Among instances of equal size to wait for, the one with the shortest queue comes first.
+        Among instances of equal size to wait for, the one with the shortest queue comes first. Instances of
+        more than twice the request are included only if there is no other, or if the policy takes them.
         """
         mode, demands, fraction = request.share.mode_type, request.demands, request.share.fraction
-        offers = [each for each in self._known.offers() if demands.kinds.takes_model(each[0])]
+        offers = [each for each in self._known.offers if demands.kinds.takes_model(each[0])]
         fitting = mode.instances(fraction, offers, demands.resource)
         if not fitting:
             return Unschedulable(mode.none_holds(fraction, offers, demands.resource))
         found = [(self._given(each), each) for each in map(request.for_instance, fitting)]
-        placed = [
-            InstanceOption(answer, self._load(each))
-            for answer, each in found
-            if isinstance(answer, Placement)
-        ]
+        placed = [(answer, each) for answer, each in found if isinstance(answer, Placement)]
         if not placed:
             return next(answer for answer, _ in found if isinstance(answer, Unschedulable))
-        return within_twice(placed, demands.oversized)
+        if demands.oversized == "wait":
+            placed = [option for option in placed if not option[0].is_more_than_twice] or placed
+
+        def order(option: tuple[Placement, PlacementRequest]) -> tuple[bool, int, int, int]:
+            answer, waits = option[0], option[0].node is None
+            load = self._load(option[1]) if waits else 0
+            return waits, option[1].share.slices, load, answer.gpu_mib
+
+        return [answer for answer, _ in sorted(placed, key=order)]
 
     def _load(self, request: PlacementRequest) -> int:
         """Pods that wait for an instance of this kind, this pod included, per thousand instances."""
@@ -191,45 +189,46 @@ class Choice:
         found = self._best(candidates, request) if not request.demands.is_gated else None
         if found is None:
             return self._wait(candidates, request)
-        account, node_class = found[1], self._index.class_of(found[1].name)
-        if account.fact is None or node_class is None:
+        account, fact, node_class = found[1], found[1].fact, self._index.class_of(found[1].name)
+        if fact is None or node_class is None:
             return self._wait(candidates, request)
         indices = best_gpus(account, node_class, request)
-        placed = self._placed(request, indices, model_of(account.fact), account.name)
+        placed = self._placed(request, indices, model_of(fact), account.name)
         if not request.share.is_bound_by_memory:
             # The MiB of the chosen cards may differ from the node's label.
-            placed = msgspec.structs.replace(placed, gpu_mib=account.fact.card_mib(indices) or 0)
+            placed = msgspec.structs.replace(placed, gpu_mib=fact.card_mib(indices) or 0)
         return on_hosts(placed, request, candidates, self._index)
 
     def _wait(self, candidates: Candidates, request: PlacementRequest) -> Placement | Unschedulable:
         """Return the placement of a pod that waits: the best kind of GPU that some node can give it later."""
         answer: Placement | Unschedulable | None = None
-        for wait in waiting_places(candidates, request, self._pending, self._known):
-            answer = self._waits(wait, request, candidates)
+        for indices, gpu_mib in waiting_places(candidates, request, self._pending, self._known):
+            model: GpuModel = None, gpu_mib
+            if request.demands.same_model:
+                model = commonest_model(candidates.samples(), indices, gpu_mib)
+            answer = on_hosts(self._placed(request, indices, model, None), request, candidates, self._index)
             if isinstance(answer, Placement):
-                break
+                return answer
         return answer if answer is not None else self._finder.why_unschedulable(request)
 
-    def _waits(
-        self, wait: WaitingPlace, request: PlacementRequest, candidates: Candidates
-    ) -> Placement | Unschedulable:
-        model: GpuModel = None, wait.gpu_mib
-        if request.demands.same_model:
-            model = commonest_model(candidates.samples(), wait.indices, wait.gpu_mib)
-        return on_hosts(self._placed(request, wait.indices, model, None), request, candidates, self._index)
-
     def _best(self, candidates: Candidates, request: PlacementRequest) -> Found | None:
-        if not request.is_spread:
-            return candidates.best(request)
+        """Return the best node; with `spread` of those with room that have the fewest of the owner's pods."""
+        found = candidates.best(request)
+        if not request.is_spread or found is None:
+            return found
         on_nodes = self._owners.on_nodes(request.accounting.owner)
-        return best_spread(candidates, request, on_nodes, len(self._index.accounts))
+        for count in sorted({0, *on_nodes.values()})[:_MAX_COUNTS]:
+            if count >= on_nodes.get(found[1].name, 0):
+                break
+            fewer = candidates.best(request, partial(_has_pods, on_nodes, count))
+            if fewer is not None:
+                return fewer
+        return found
 
     def _model_of_owner(self, owner: str) -> GpuModel | None:
         """Return the GPU model of an owner's pods; if they differ, that of the first node by name."""
         nodes = self._owners.on_nodes(owner)
-        first = min(nodes, default=None)
-        if first is not None and self._index.fact(first) is None:
-            first = min((name for name in nodes if self._index.fact(name) is not None), default=None)
+        first = min(filter(self._index.fact, nodes), default=None)
         fact = self._index.fact(first) if first is not None else None
         return model_of(fact) if fact is not None else self._owners.awaited(owner)
 
@@ -242,31 +241,26 @@ class Choice:
             or assume.gpu_mib < request.demands.kinds.min_mib
         ):
             return self._finder.why_unschedulable(request)
-        wait = assumed_place(assume, request, self._pending)
+        indices = assumed_indices(assume, request, self._pending)
+        others, slices = self._known.not_of_size(fraction), fraction.slices_of_mib
         return Placement(
-            wait.indices,
-            wait.gpu_mib,
-            (),
-            slices=fraction.slices_of_mib,
-            other_memory_values=self._known.not_of_size(fraction),
-            degraded=True,
+            indices, assume.gpu_mib, (), slices=slices, other_memory_values=others, degraded=True
         )
 
     def _placed(
         self, request: PlacementRequest, indices: tuple[int, ...], model: GpuModel, node: str | None
     ) -> Placement:
-        product, gpu_mib = model[0], model[1] or 0
-        if request.share.fraction.is_apart:
-            containers, indices = indices, tuple(sorted(set(indices)))
-        else:
-            containers = ()
+        product, gpu_mib, fraction = model[0], model[1] or 0, request.share.fraction
+        values: tuple[str, ...] = (str(gpu_mib),) if gpu_mib else ()
         if not request.keeps_model:
-            values = self._known.of_share(request, gpu_mib)
-            product = None
-        else:
-            values = (str(gpu_mib),) if gpu_mib else ()
-        slices = request.share.fraction.slices_of_mib
-        return Placement(indices, gpu_mib, values, node, model=product, slices=slices, containers=containers)
+            product, values = None, self._known.of_share(request, gpu_mib)
+        containers = indices if fraction.is_apart else ()
+        on, slices = tuple(sorted({*indices})), fraction.slices_of_mib
+        return Placement(on, gpu_mib, values, node, model=product, slices=slices, containers=containers)
+
+
+def _has_pods(on_nodes: Mapping[str, int], count: int, account: NodeAccount) -> bool:
+    return on_nodes.get(account.name, 0) == count
 
 
 def _has_room(options: _Options) -> bool:

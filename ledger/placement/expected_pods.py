@@ -111,36 +111,18 @@ class ExpectedPods:
         self._cpu = _cpu_prior(slices_per_gpu)
 
     def learn(
-        self,
-        share: RequestedShare,
-        known: Counters,
-        accepting: Callable[[], Iterable[NodeClass]],
+        self, share: RequestedShare, known: Counters, accepting: Callable[[], Iterable[NodeClass]]
     ) -> bool:
-        """Count one arrived pod, as it was placed; return whether prices should be renewed.
+        """Count one arrived pod, by what it got; return whether prices should be renewed.
 
-        Args:
-            share: what the pod got.
-            known: the kinds of pods with the same demands; completed here.
-            accepting: returns the classes that the pod's labels and tolerations accept.
+        `known` has the kinds of pods with the same demands, and is completed here. `accepting` returns the
+        classes that the pod's labels and tolerations accept.
         """
         fraction = share.fraction
         most_cpu = _MAX_CPU_PER_GPU // self._slices_per_gpu
         self._cpu.learn(fraction.slices, min(share.cpu_milli // fraction.slices, most_cpu))
         self._arrived += 1
         self._since += fraction.slices
-        self._count(share, known, accepting)
-        if self._capacity is None:
-            return True
-        least = min(self._remembered, self._capacity) // _RENEWED
-        return self._arrived >= _LEAST_PODS and self._since >= least
-
-    def _count(
-        self,
-        share: RequestedShare,
-        known: Counters,
-        accepting: Callable[[], Iterable[NodeClass]],
-    ) -> None:
-        fraction = share.fraction
         mib, steps = fraction.mib if not fraction.is_apart else 0, cpu_steps(share.cpu_milli)
         for size in _sizes(fraction):
             kind = known.get((size, steps))
@@ -150,6 +132,10 @@ class ExpectedPods:
             kind.count += 1
             kind.mib += mib
             self._remembered += size[0] * size[1]
+        if self._capacity is None:
+            return True
+        least = min(self._remembered, self._capacity) // _RENEWED
+        return self._arrived >= _LEAST_PODS and self._since >= least
 
     def renewed(self, classes: Iterable[NodeClass]) -> dict[PriceKey, Prices]:
         """Return the prices of all nodes with such GPUs, by what is free now."""
@@ -171,7 +157,8 @@ class ExpectedPods:
             if each.sample.slices_per_gpu != self._slices_per_gpu:
                 continue
             places = found.setdefault(each.price_key, _Places())
-            for (gpus, _, _), nodes in each.counts():
+            for (gpus, _, _), accounts in each.states():
+                nodes = len(accounts)
                 capacity += len(gpus) * idle * nodes
                 for free in gpus:
                     places.gaps[free] += nodes
@@ -279,11 +266,9 @@ def _cpu_prior(slices_per_gpu: int) -> CpuHistory:
 
 def _sizes(fraction: Fraction) -> list[Size]:
     """The sizes that a pod counts as; one on parts of several GPUs counts once for each."""
-    if fraction.is_apart:
-        return [(slices, 1) for slices in fraction.split]
-    if fraction.parts != 1:
-        return [(fraction.slices_on_each, 1)] * fraction.parts
-    return [(fraction.slices_on_each, fraction.gpus)]
+    if fraction.gpus == 1 or fraction.is_whole:
+        return [(fraction.slices_on_each, fraction.gpus)]
+    return [(slices, 1) for slices in fraction.pieces]
 
 
 def _size_on(gpu_mib: int | None, size: Size, mib: int, slices_per_gpu: int) -> Size | None:

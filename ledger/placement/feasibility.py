@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable
 from enum import IntEnum
 
-from kube.matching import labels_match, tolerates
 from kube.names import GPU_COUNT_LABEL, GPU_MEMORY_LABEL, GPU_RESOURCE, SHARED_GPU_RESOURCE
 from ledger.placement.cards import card_sets, demand, layout
 from ledger.placement_request import PlacementRequest, Unschedulable
@@ -65,23 +64,6 @@ _WHY = {
     Obstacle.LABELS: "{at} with such GPUs, the pod's node selector or affinity does not match: fix it",
     Obstacle.TAINTS: "{at} with such GPUs, the pod does not tolerate a taint: add a toleration",
 }
-
-
-def obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:
-    """The first obstacle of a node for a pod; None if it could ever hold the pod."""
-    constraints = request.demands.constraints
-    named = constraints.node_name
-    if named is not None and named != node.name:
-        return Obstacle.OTHER_NODE
-    by_gpus = gpu_obstacle(node, request)
-    if by_gpus is not None:
-        return by_gpus
-    if not labels_match(constraints, node.name, node.labels):
-        return Obstacle.LABELS
-    # A pod with nodeName bypasses the scheduler, and thus taints.
-    if named is None and not tolerates(constraints.tolerations, node.taints):
-        return Obstacle.TAINTS
-    return None
 
 
 def takes_now(node: NodeFact, request: PlacementRequest) -> bool:
@@ -151,15 +133,13 @@ def why_unschedulable(
 ) -> Unschedulable:
     """Return why no node could ever hold the pod, by the obstacle of the nearest miss, and what to do.
 
-    Nodes with GPUs that the pod's own demands accept are nearer than nodes that these demands exclude.
-
-    Args:
-        obstacles: obstacles, their numbers of nodes, and whether the pod's own demands accept these nodes.
-        request: the pod's request.
+    Nodes with GPUs that the pod's own demands accept are nearer than nodes that these demands exclude: each
+    obstacle comes with its number of nodes, and whether these demands accept them.
     """
     counts: Counter[tuple[bool, Obstacle]] = Counter()
     for found, nodes, is_accepted in obstacles:
-        counts[is_accepted and found > Obstacle.NO_GPUS, found] += nodes
+        if nodes:
+            counts[is_accepted and found > Obstacle.NO_GPUS, found] += nodes
     if not counts:
         return Unschedulable(
             "there is no node yet: ask the admin to add nodes, or to set assume in the policy"
@@ -170,7 +150,7 @@ def why_unschedulable(
         node=(request.demands.constraints.node_name or "")[:_MAX_NAME],
         slices=fraction.slices_per_gpu,
         gpus=fraction.gpus,
-        mib=fraction.mib,
+        mib=fraction.asked_mib(),
         pool=request.share.pool[:_MAX_NAME],
         other=GPU_RESOURCE if request.share.pool == SHARED_GPU_RESOURCE else SHARED_GPU_RESOURCE,
     )

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import TypeVar
 
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from ledger.owners import GpuModel
 from ledger.placement.cards import layout
 from ledger.placement.same_model import model_of
-from ledger.placement_request import PlacementRequest, Unschedulable
+from ledger.placement_request import Assumption, PlacementRequest, Unschedulable
 from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
 from modes.mode import Offer
 from modes.registry import MODES
-from modes.units import Profile
 
 _MAX_NAMED = 3
 _Key = TypeVar("_Key")
@@ -28,19 +27,20 @@ class KnownKinds:
     def __init__(self) -> None:
         self._values: Counter[tuple[int, str]] = Counter()
         """By MiB of one GPU and the label that states it."""
-        self._kinds: Counter[GpuModel] = Counter()
-        self._labels: Counter[GpuModel] = Counter()
-        self._offers: Counter[Offer] = Counter()
+        self.kinds: Counter[GpuModel] = Counter()
+        """Number of nodes by kind of GPU, by their cards if known, else by their labels."""
+        self.labels: Counter[GpuModel] = Counter()
+        """Number of nodes by the kind of GPU in their labels."""
+        self.offers: Counter[Offer] = Counter()
+        """Number of nodes by what they offer of MIG instances: the model, and its units."""
 
     def add(self, node: NodeFact, by: int = 1) -> None:
         """Count a node; `by` -1 is the inverse."""
-        kinds, values = _kinds_of(node), list[tuple[int, str]]()
-        if node.gpu_mib is not None:
-            values.append((node.gpu_mib, node.labels[GPU_MEMORY_LABEL]))
-        _count(self._kinds, kinds, by)
-        _count(self._labels, [model_of(node)], by)
-        _count(self._offers, _offers(node), by)
+        values = [(node.gpu_mib, node.labels[GPU_MEMORY_LABEL])] if node.gpu_mib is not None else []
         _count(self._values, values, by)
+        _count(self.kinds, _kinds_of(node), by)
+        _count(self.labels, [model_of(node)], by)
+        _count(self.offers, _offers(node), by)
 
     def of_share(self, request: PlacementRequest, gpu_mib: int) -> tuple[str, ...]:
         """The values for which the share gives the same MiB as for `gpu_mib`; empty if memory does not bind.
@@ -56,8 +56,7 @@ class KnownKinds:
             [
                 text
                 for mib, text in sorted(self._values)
-                if mib >= least
-                and (fraction.on_card(mib) == fraction if fraction.mib else fraction.share_mib(mib) == share)
+                if mib >= least and fraction.share_mib(mib) == share and fraction.on_card(mib) == fraction
             ]
         )
 
@@ -65,45 +64,35 @@ class KnownKinds:
         """The values for which requested MiB give other slices, or do not fit; sorted."""
         return tuple([text for mib, text in sorted(self._values) if fraction.on_card(mib) != fraction])
 
-    def kinds(self) -> Mapping[GpuModel, int]:
-        """Number of nodes by kind of GPU, by their cards if known, else by their labels."""
-        return self._kinds
-
-    def labels(self) -> Mapping[GpuModel, int]:
-        """Number of nodes by the kind of GPU in their labels."""
-        return self._labels
-
-    def offers(self) -> Collection[Offer]:
-        """Each offer of MIG instances that at least one node makes: the model, and its units."""
-        return self._offers.keys()
-
     def sizes(self, fraction: Fraction) -> list[Fraction]:
-        """The requested MiB as slices on each GPU size of the cluster, the fewest slices first."""
-        known = {mib for mib, _ in self._values} | {mib for _, mib in self._kinds if mib}
+        """The requested MiB as slices on each GPU size of the cluster, the fewest first; slices unchanged."""
+        if not fraction.is_of_memory:
+            return [fraction]
+        known = {mib for mib, _ in self._values} | {mib for _, mib in self.kinds if mib}
         sizes = {fraction.on_card(mib) for mib in known}
         return sorted([size for size in sizes if size is not None], key=lambda size: size.slices)
 
     def models_of(self, kinds: GpuKinds) -> tuple[str, ...]:
         """Return the models in nodes' labels that a pod accepts, sorted; empty if it names none."""
-        known = {model for model, _ in self._labels if model and kinds.takes_model(model)}
+        known = {model for model, _ in self.labels if model and kinds.takes_model(model)}
         return tuple(sorted(known)) if kinds.models else ()
 
-    def no_such_kind(self, kinds: GpuKinds) -> Unschedulable | None:
-        """Return why no known GPU is of a kind that a pod accepts; None if there is one."""
-        taken = [(model, mib or 0) for model, mib in self._kinds if kinds.takes_model(model)]
+    def no_such_kind(self, kinds: GpuKinds, assume: Assumption | None) -> Unschedulable | None:
+        """Return why no GPU is of a kind that a pod accepts; None if one is, or could come."""
+        taken = [(model, mib or 0) for model, mib in self.kinds if kinds.takes_model(model)]
         if kinds.models and not any(model for model, _ in taken):
-            return Unschedulable(f"no GPU has one of its models: {self._named()}")
+            models = named_models(model for model, _ in self.kinds)
+            advice = f"the cluster has {models}; fix the annotation"
+            if not models:
+                advice = f"no node has the label {GPU_PRODUCT_LABEL}; ask the admin to set it"
+            return Unschedulable(f"no GPU has one of its models: {advice}")
         largest = max([mib for _, mib in taken], default=kinds.min_mib)
-        if largest < kinds.min_mib:
+        is_assumed = assume is not None and assume.gpu_mib >= kinds.min_mib
+        could_come = not kinds.models and (is_assumed or not any(mib for _, mib in self.kinds))
+        if largest < kinds.min_mib and not could_come:
             why = f"no accepted GPU has {kinds.min_mib} MiB, the largest has {largest}"
             return Unschedulable(f"{why}: request less, or other models")
         return None
-
-    def _named(self) -> str:
-        models = named_models(model for model, _ in self._kinds)
-        if not models:
-            return f"no node has the label {GPU_PRODUCT_LABEL}; ask the admin to set it"
-        return f"the cluster has {models}; fix the annotation"
 
 
 def named_models(models: Iterable[str | None]) -> str:
@@ -129,5 +118,5 @@ def _kinds_of(node: NodeFact) -> set[GpuModel]:
 
 def _offers(node: NodeFact) -> list[Offer]:
     product = node.labels.get(GPU_PRODUCT_LABEL) or ""
-    units = [mode.resource_units(node) for mode in MODES.values() if mode.takes is Profile]
+    units = [mode.resource_units(node) for mode in MODES.values() if mode.gives_instances]
     return [(product, each) for each in units if each]

@@ -21,7 +21,6 @@ from ledger.placement_request import MAX_HOSTS, Placement, PlacementRequest, Uns
 from ledger.pool_room import has_room
 from modes.facts import NodeFact
 from modes.fraction import Fraction
-from modes.units import Pool
 
 
 def on_hosts(
@@ -31,11 +30,12 @@ def on_hosts(
 
     It is a refusal if every node would fail the pod now, so that it cannot wait.
     """
-    if request.share.mode_type.takes is Pool:
-        return _of_pool(placed, request, candidates, index)
+    if not request.share.mode_type.chooses_gpus:
+        is_of_pool = request.share.mode_type.counts_slices
+        return _of_pool(placed, request, candidates, index) if is_of_pool else placed
     odd = [each for each in index.classes.values() if each.layout is not None]
     wanted = candidates.demand
-    if not odd or wanted is None or not wanted.chooses or not placed.indices:
+    if not odd or wanted is None or not placed.indices:
         return placed
 
     def fits(node: NodeFact) -> bool:

@@ -6,12 +6,12 @@ tenth of a microsecond.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Protocol
+from collections.abc import Iterable, Iterator
 
 from kube.matching import bound_of, integer
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.placement_request import Unschedulable
+from modes.facts import NodeFact
 
 NodeSet = int
 """One bit per node, by its number."""
@@ -56,15 +56,6 @@ class Work:
         )
 
 
-class Labelled(Protocol):
-    """An object with the name and labels of a node."""
-
-    @property
-    def name(self) -> str: ...  # noqa: D102 - the words are those of NodeFact
-    @property
-    def labels(self) -> Mapping[str, str]: ...  # noqa: D102
-
-
 class LabelIndex:
     """All labels and names of nodes."""
 
@@ -80,7 +71,7 @@ class LabelIndex:
         kilobyte."""
         self._having_key: dict[str, NodeSet] = {}
 
-    def add(self, node: Labelled) -> NodeSet:
+    def add(self, node: NodeFact) -> NodeSet:
         """Add a node, and return it as a set; the inverse of `remove`."""
         number = self._free.pop() if self._free else len(self._names)
         self._names[number : number + 1] = [node.name]
@@ -93,7 +84,7 @@ class LabelIndex:
             values[value] = ~number if kept is None else _set(kept) | 1 << number
         return 1 << number
 
-    def remove(self, node: Labelled) -> None:
+    def remove(self, node: NodeFact) -> None:
         """Remove a node; `node` has the same labels as in `add`."""
         number = self.numbers.pop(node.name)
         self._free.append(number)

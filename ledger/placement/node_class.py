@@ -23,7 +23,7 @@ from ledger.placement_request import PlacementRequest
 from ledger.pool_room import has_room
 from modes.facts import NodeFact
 from modes.registry import MODES
-from modes.units import POOL, Gpu, Profile, Unit
+from modes.units import POOL, Profile, Unit
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 State = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -50,10 +50,9 @@ class Search:
     def __init__(self, request: PlacementRequest, accepts: Callable[[NodeAccount], bool] | None) -> None:
         share, fraction = request.share, request.share.fraction
         self.fraction, self.unit = fraction, share.resource_unit
-        self.takes_gpus = share.mode_type.takes is Gpu
+        self.takes_gpus = share.mode_type.chooses_gpus
         self.demand = demand(request)
-        split = tuple(sorted(fraction.split)) if fraction.is_apart else ()
-        self.size: Hashable = fraction.slices, fraction.parts, split, self.takes_gpus or self.unit
+        self.size: Hashable = (fraction.shape, True) if self.takes_gpus else (fraction.pieces, self.unit)
         """Everything that a score without CPU depends on, except the node and the accepted cards."""
         self.cpu_milli, self.memory_bytes = share.cpu_milli, share.memory_bytes
         self.accepts = accepts
@@ -140,10 +139,6 @@ class NodeClass:
         return (
             (each.state, [node[2] for node in each.nodes]) for each in self._groups.values() if each.nodes
         )
-
-    def counts(self) -> Iterator[tuple[State, int]]:
-        """Yield each state that some node is in, and their number."""
-        return ((each.state, len(each.nodes)) for each in self._groups.values() if each.nodes)
 
     def insert(self, account: NodeAccount) -> None:
         """Insert a node, or move it to the group of its current state; the inverse of `remove`."""

@@ -35,10 +35,6 @@ class NodeIndex:
         """By name of the node: its facts when it joined its class, and that class."""
         self._changed: dict[str, NodeAccount] = {}
 
-    def facts(self) -> Iterator[NodeFact]:
-        """The facts of all known nodes."""
-        return (account.fact for account in self.accounts.values() if account.fact is not None)
-
     def fact(self, name: str) -> NodeFact | None:
         """Return the facts of a node; None if it is unknown, even if it has pods."""
         account = self.accounts.get(name)

@@ -51,13 +51,10 @@ class Prices:
 
 
 def prices_of(places: Mapping[Size, float], slices_per_gpu: int, gpus: int, cpu: tuple[int, ...]) -> Prices:
-    """Return the prices by which free slices are worth all places that they give.
+    """Return the prices by which free slices are worth all places that they give, on nodes of `gpus` GPUs.
 
-    Args:
-        places: worth of one place for a pod of each size, in slices.
-        slices_per_gpu: slices of one GPU.
-        gpus: GPUs of a node.
-        cpu: worth of one milli-CPU at each level.
+    `places` has the worth of one place for a pod of each size, in slices; `cpu` that of one milli-CPU at each
+    level.
     """
     gpu, idle = [0.0] * (slices_per_gpu + 1), [0.0] * (gpus + 1)
     for (slices, several), worth in places.items():
@@ -74,13 +71,8 @@ def base_score(
     """Return a higher score the less worth a node's free slices lose to the pod; None without room.
 
     The score is the slices taken minus this loss, in UNITs of a slice. Of nodes that lose equally, the fuller
-    one is better.
-
-    Args:
-        free: free slices of each GPU that the pod accepts; they may be negative.
-        fraction: the pod's fraction.
-        prices: prices of free slices on the node.
-        others: free slices of the node's other GPUs.
+    one is better. `free` has the free slices of each GPU that the pod accepts, which may be negative, and
+    `others` those of the node's other GPUs.
     """
     found = lost(free, fraction, prices)
     if found is None:
@@ -100,8 +92,9 @@ def lost(free: Sequence[int], fraction: Fraction, prices: Prices) -> tuple[int, 
     None without room.
     """
     worth, per_gpu = prices.gpu, prices.slices_per_gpu
-    if fraction.parts == 1 and not fraction.is_apart and (slices := fraction.slices) <= per_gpu:
+    if fraction.gpus == 1:
         # Most pods: called for each state of GPUs in a cluster.
+        slices = fraction.slices
         for gap in prices.gaps[slices]:
             if gap in free:
                 return worth[gap] - worth[gap - slices], gap == per_gpu
@@ -136,11 +129,11 @@ def gpus_of_split(free: Sequence[int], fraction: Fraction, prices: Prices) -> li
     found = _parted(free, fraction, prices)
     if found is None:
         return None
-    left, positions = list(free), [0] * len(fraction.split)
-    largest_first = sorted(range(len(positions)), key=lambda at: -fraction.split[at])
+    left, positions = list(free), [0] * fraction.containers
+    largest_first = sorted(range(len(positions)), key=lambda at: -fraction.pieces[at])
     for container, gap in zip(largest_first, found[0], strict=True):
         position = positions[container] = left.index(gap)
-        left[position] -= fraction.split[container]
+        left[position] -= fraction.pieces[container]
     return positions
 
 
@@ -150,7 +143,7 @@ slices; the loss."""
 
 
 def _parted(free: Sequence[int], fraction: Fraction, prices: Prices) -> _Parted | None:
-    sizes = _descending(fraction.split)
+    sizes = _descending(fraction.pieces)
     if max(free, default=0) < sizes[0]:
         return None
     gpus = [free.count(slices) for slices in range(len(prices.gpu))]

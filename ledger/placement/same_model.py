@@ -26,10 +26,11 @@ def keep_to(model: GpuModel, request: PlacementRequest) -> PlacementRequest | No
     A missing label of the model is not required: a node affinity could not require it either.
     """
     constraints = request.demands.constraints
-    labels = _labels(model)
-    if any(constraints.node_selector.get(key, value) != value for key, value in labels.items()):
+    labels = {GPU_PRODUCT_LABEL: model[0], GPU_MEMORY_LABEL: str(model[1]) if model[1] is not None else None}
+    required = {key: value for key, value in labels.items() if value is not None}
+    selector = {**required, **constraints.node_selector}
+    if any(selector[key] != value for key, value in required.items()):
         return None
-    selector = {**constraints.node_selector, **labels}
     return request.with_demands(constraints=msgspec.structs.replace(constraints, node_selector=selector))
 
 
@@ -55,9 +56,3 @@ def no_such_node(model: GpuModel) -> Unschedulable:
     return Unschedulable(
         f"sameModel requires {text}, as its owner's pods have: change the pod's demands, or delete those pods"
     )
-
-
-def _labels(model: GpuModel) -> dict[str, str]:
-    product, mib = model
-    labels = {GPU_PRODUCT_LABEL: product, GPU_MEMORY_LABEL: str(mib) if mib is not None else None}
-    return {key: value for key, value in labels.items() if value is not None}

@@ -12,7 +12,7 @@ from ledger.placement.feasibility import takes_now
 from ledger.placement.gpu_kinds import KnownKinds
 from ledger.placement_request import Assumption, PlacementRequest
 from modes.facts import NodeFact
-from modes.units import Gpu, Unit
+from modes.units import Unit
 
 _PRECISION = 10**6
 
@@ -61,13 +61,8 @@ class PendingPods:
             del self._slices[claim.memory_values]
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingPlace:
-    """The index or indices to wait for, on one kind of GPU."""
-
-    indices: tuple[int, ...]
-    """Index of each GPU; of each container, if containers use different GPUs."""
-    gpu_mib: int
+WaitingPlace = tuple[tuple[int, ...], int]
+"""The index of each GPU to wait for (of each container, if these use different GPUs), and MiB of one GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +85,11 @@ def waiting_places(
     ranked: list[tuple[int, int, tuple[int, ...], int]] = []
     for mib, capacity in _capacities(candidates, request).items():
         accepted = known.of_share(request, next(iter(capacity.shapes.values())))
-        loads = _loads(capacity, fraction.slices_on_each, pending.slices(accepted))
+        waiting, loads = pending.slices(accepted), dict[Unit, int]()
+        for each, total in capacity.slices.items():
+            # The length of its queue with these slices added, relative to the capacity.
+            load = (waiting.get(each, 0) + fraction.slices_on_each) * _PRECISION
+            loads[each] = load // total if total else load * _PRECISION
         best = []
         for indices, gpu_mib in capacity.shapes.items():
             taken = sorted([(loads[index], index) for index in indices])[: fraction.gpus]
@@ -98,17 +97,15 @@ def waiting_places(
             best.append((total, mib, tuple(sorted([index for _, index in taken])), gpu_mib))
         ranked.append(min(best))
     for *_, indices, gpu_mib in sorted(ranked):
-        chosen = tuple([indices[each] for each in fraction.bins]) if fraction.is_apart else indices
-        yield WaitingPlace(chosen, gpu_mib)
+        yield fraction.of_containers(indices), gpu_mib
 
 
-def assumed_place(assume: Assumption, request: PlacementRequest, pending: PendingPods) -> WaitingPlace:
-    """Choose an index of nodes that do not exist yet; call it only if they have enough GPUs."""
+def assumed_indices(assume: Assumption, request: PlacementRequest, pending: PendingPods) -> tuple[int, ...]:
+    """Choose GPUs of nodes that do not exist yet; call it only if they have enough."""
     waiting = pending.slices(())
     every = {index: waiting.get(index, 0) for index in range(assume.gpus_per_node)}
     gpus = request.share.mode_type.choosable(every)
-    loads = sorted((slices, index) for index, slices in gpus.items())[: request.share.fraction.gpus]
-    return WaitingPlace(tuple(sorted(index for _, index in loads)), assume.gpu_mib)
+    return tuple(sorted(sorted(gpus, key=lambda index: (gpus[index], index))[: request.share.fraction.gpus]))
 
 
 def capacity_of(candidates: Candidates, request: PlacementRequest) -> int:
@@ -126,12 +123,9 @@ def _capacities(candidates: Candidates, request: PlacementRequest) -> Mapping[in
         for indices, gpu_mib in _parts(node, candidates, request):
             mib = share.fraction.share_mib(gpu_mib) if share.is_bound_by_memory else 0
             capacity = found.setdefault(mib, _Capacity())
-            if share.mode_type.takes is Gpu:
-                offered: dict[Unit, int] = {i: n for i, n in node.gpus if i in indices}
-                offered |= dict.fromkeys(offered.keys() & node.cordoned, 0)
-            else:
-                offered = {share.resource_unit: node.offered().get(share.resource_unit, 0)}
-            for unit, slices in offered.items():
+            offered = node.offered()
+            for unit in indices or (share.resource_unit,):
+                slices = 0 if unit in node.cordoned else offered.get(unit, 0)
                 capacity.slices[unit] = capacity.slices.get(unit, 0) + count * slices
             capacity.shapes.setdefault(indices, gpu_mib)
     return found
@@ -141,7 +135,7 @@ def _parts(
     node: NodeFact, candidates: Candidates, request: PlacementRequest
 ) -> list[tuple[tuple[int, ...], int]]:
     """Return the GPUs that a pod may use together on a node, and the MiB of one: all of them, or each set."""
-    every = tuple([index for index, _ in node.gpus]) if request.share.mode_type.takes is Gpu else ()
+    every = tuple(request.share.mode_type.choosable(dict(node.gpus)))
     sets = card_sets(node, candidates.demand)
     if sets is None:
         return [(every, node.gpu_mib or 0)]
@@ -151,12 +145,3 @@ def _parts(
         (tuple(sorted(each)), (node.gpu_mib if by_label else node.card_mib(tuple(each))) or 0)
         for each in sets
     ]
-
-
-def _loads(capacity: _Capacity, slices: int, waiting: Mapping[Unit, int]) -> dict[Unit, int]:
-    """Length of the queue by unit, with these slices added, relative to the capacity."""
-    loads = {}
-    for unit, total in capacity.slices.items():
-        load = (waiting.get(unit, 0) + slices) * _PRECISION
-        loads[unit] = load // total if total else load * _PRECISION
-    return loads

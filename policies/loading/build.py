@@ -12,7 +12,6 @@ from modes.mig_profiles import MIG_RESOURCE_PREFIX
 from modes.mode import DEFAULT_MODE, Mode, ModeName
 from modes.registry import INSTANCE_MODE, MODES
 from modes.resource_names import ResourceNames
-from modes.units import Profile
 from policies.model.allowances import Allowances
 from policies.model.effective import (
     COMPUTE_LIMIT,
@@ -134,7 +133,7 @@ def _limiter(policy: Policy, limiter: Limiter) -> EffectiveLimiter:
 
 def _instance_mode(policy: Policy, names: ResourceNames) -> Mode | None:
     """Return the mode of MIG instances if pods of the policy may get them."""
-    if not (policy.resources.prefer or mode_of(policy).takes is Profile):
+    if not (policy.resources.prefer or mode_of(policy).gives_instances):
         return None
     mode = MODES[INSTANCE_MODE]
     return mode(mode.default_resource, names, _allowances(policy.allow).harmless_resources)
@@ -200,7 +199,7 @@ def resource_names(policies: Iterable[Policy]) -> ResourceNames:
     prefixes: set[str] = set()
     pooled = set(defaults.pooled)
     for policy in policies:
-        if mode_of(policy).takes is Profile or mode_of(policy).is_claimed:
+        if not mode_of(policy).counts_slices:
             continue
         resource = resource_of(policy)
         prefix = mode_of(policy).index_prefix(resource)

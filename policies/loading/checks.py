@@ -8,7 +8,7 @@ from modes.fraction import Fraction
 from modes.memory_text import memory_mib
 from modes.mode import Mode, ModeName
 from modes.registry import INSTANCE_MODE, MODES
-from modes.units import EIGHTHS, Profile
+from modes.units import EIGHTHS
 from policies.loading.build import limits_source, memory_bounds, mode_of, resource_of
 from policies.loading.claim_checks import claim_problems
 from policies.loading.sources import Parts, Source
@@ -66,7 +66,7 @@ def fraction_problems(
             yield source.problem(str(error), "fractions", text)
         else:
             if slices != fraction.slices:
-                rounded = ", rounded up" if fraction.exact else ""
+                rounded = ", rounded up" if fraction.is_rounded_up else ""
                 rule = f'{slices} does not match the text: "{text}" of {slices_per_gpu} slices is'
                 yield source.problem(f"{rule} {fraction.slices}{rounded}", "fractions", text)
 
@@ -129,7 +129,7 @@ def _mode_problems(policy: Policy, mode: type[Mode], source: Source) -> Iterator
     yield from _env_problems(policy, mode, f"in mode {mode.name}", source)
     if policy.resources.prefer is not None:
         yield from _preference_problems(policy, policy.resources.prefer, mode, source)
-    if mode.takes is Profile:
+    if mode.gives_instances:
         yield from _instance_problems(policy, source)
     elif policy.resources.prefer is None and policy.resources.oversized != "wait":
         rule = "is about MIG instances, and pods get none: leave it out, or set prefer"
@@ -138,7 +138,7 @@ def _mode_problems(policy: Policy, mode: type[Mode], source: Source) -> Iterator
 
 def preference_problem(prefer: Sequence[ModeName], mode: type[Mode]) -> str | None:
     """Return why these modes cannot be preferred under a policy's mode of slices; None if they can."""
-    if mode.takes is Profile:
+    if mode.gives_instances:
         return f"needs a mode of slices, not {mode.name}: leave it out, or set mode: per-gpu"
     if sorted(prefer) != sorted([INSTANCE_MODE, mode.name]):
         return f"must list {INSTANCE_MODE} and the policy's own mode, {mode.name}, in either order"
@@ -205,7 +205,7 @@ def _alias_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Pr
     gpucores = policy.aliases.gpucores
     if gpucores != "deny" and not policy.aliases.hami:
         yield source.problem("is about HAMi's pods: set hami: true, or leave it out", *path)
-    elif gpucores == "compute" and (policy.resources.prefer or mode_of(policy).takes is Profile):
+    elif gpucores == "compute" and (policy.resources.prefer or mode_of(policy).gives_instances):
         yield source.problem("a MIG instance has its own compute: set ignore or deny", *path)
     elif gpucores == "compute":
         yield from _compute_problems(policy, source, parts, path)

@@ -54,12 +54,12 @@ def _fractions(policy_set: PolicySet) -> Iterator[Problem]:
     for table, slices_per_gpu, writes_limits, source in tables:
         for text in table or ():
             fraction = Fraction.rounded_up(text, slices_per_gpu)
-            if fraction.exact is not None and not writes_limits:
+            if fraction.is_rounded_up and not writes_limits:
                 rule = f"takes {fraction.slices} of {slices_per_gpu} slices; with limits.from agent, it"
                 yield source.problem(f"{rule} is limited to these, not to {text}", "fractions", text)
-            elif fraction.exact is not None:
+            elif fraction.is_rounded_up:
                 rule = f"takes {fraction.slices} of {slices_per_gpu} slices and is limited to {text}"
-                unused = fraction.slices / slices_per_gpu - fraction.exact[0] / fraction.exact[1]
+                unused = fraction.slices / slices_per_gpu - fraction.ratio[0] / fraction.ratio[1]
                 rule += f": each such pod leaves {unused:.1%} of a GPU unused"
                 yield source.problem(rule, "fractions", text)
 

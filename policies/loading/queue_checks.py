@@ -10,7 +10,6 @@ from typing import Any
 
 from kube.names import FRACTION_LABEL, MEMORY_LABEL, PREFIX
 from kube.quantity import whole
-from modes.amounts import choices, fits
 from modes.fraction import Fraction
 from modes.gpu_names import CLEARML_FRACTION_PREFIX
 from modes.memory_text import memory_mib, memory_rule
@@ -91,7 +90,7 @@ def _rejected(resource: str, amount: str, policy: EffectivePolicy) -> str | None
     if _is_whole(amount):
         return None
     ours = policy.mode.kinds[f"{CLEARML_FRACTION_PREFIX}1"]
-    meant = (label for label, each in policy.fractions.items() if ours and fits(amount, ours, each))
+    meant = (label for label, each in policy.fractions.items() if ours and ours.agrees(amount, each))
     advice = (f'remove it and write the label {FRACTION_LABEL}: "{label}"' for label in meant)
     rule = f"{quoted(amount)} is not a whole number, and Kubernetes rejects it"
     return f"{rule}: {next(advice, 'write a whole number')}"
@@ -132,11 +131,11 @@ def _disagreement(
     if kind.is_index:
         return f'{resource} and the label "{label}" exclude each other: the index is chosen at admission'
     # Helm passes decimals of YAML on as text.
-    if fits(amount if isinstance(amount, int) else str(amount), kind, fraction):
+    if kind.agrees(amount if isinstance(amount, int) else str(amount), fraction):
         return None
     if kind.is_clearml:
         return f'{resource}: {quoted(amount)} disagrees with label "{label}": the two must be equal'
-    return f'{resource}: {amount} does not fit label "{label}": leave it out, or use {choices(fraction)}'
+    return f'{resource}: {amount} does not fit label "{label}": leave it out, or use {fraction.counts_text}'
 
 
 def _is_whole(amount: str) -> bool:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube.matching import TolerationIndex, labels_match, tolerates
+from kube.matching import labels_match, tolerates
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
 
 LABELS = {"zone": "a", "rank": "7", "big": str(2**63)}
@@ -83,31 +83,8 @@ def test_the_node_selector_must_match_to_the_letter() -> None:
 def test_a_toleration_meets_a_taint(toleration, tolerated) -> None:
     taint = Taint("team", "NoSchedule", "blue")
     assert tolerates([toleration], [taint]) is tolerated
-    assert TolerationIndex([toleration]).tolerates([taint]) is tolerated
 
 
 @given(st.lists(st.builds(Taint, st.just("k"), st.just("PreferNoSchedule")), max_size=3))
 def test_a_taint_that_only_asks_keeps_no_pod_off(taints: list[Taint]) -> None:
     assert tolerates([], taints)
-
-
-words = st.sampled_from(["", "team", "gpu"])
-operators = st.sampled_from([None, "", "Exists", "Equal", "Odd"])
-effects = st.sampled_from(["NoSchedule", "NoExecute", "PreferNoSchedule"])
-
-
-@given(
-    st.lists(
-        st.builds(
-            Toleration,
-            words | st.none(),
-            st.sampled_from([None, "", "Exists", "Equal", "Odd"]),
-            words | st.none(),
-        )
-        | st.builds(Toleration, words, st.sampled_from([None, "Exists"]), words, effects | st.just("")),
-        max_size=4,
-    ),
-    st.lists(st.builds(Taint, words, effects, words | st.none()), max_size=4),
-)
-def test_an_index_of_tolerations_says_what_asking_each_of_them_says(tolerations, taints) -> None:
-    assert TolerationIndex(tolerations).tolerates(taints) is tolerates(tolerations, taints)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import ceil
 
 import pytest
 from hypothesis import given
@@ -40,30 +39,13 @@ def test_a_quantity_is_read_exactly(text: str | int, value: int | Fraction) -> N
     assert parse_quantity(text) == value
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *(
-            "",
-            ".",
-            "+",
-            "-",
-            "m",
-            "Gi",
-            "NaN",
-            "Infinity",
-            "inf",
-            "1_000",
-            "1 ",
-            " 1",
-            "1\n",
-            "1.1.M",
-            "1+1.0M",
-        ),
-        *("0.1mi", "0.1am", "aoeu", ".5i", "1i", "-3.01i", "-3.01e-", "1K", "1ki", "0x10", "1e1.5", "1" * 65),
-        *("1e400", "1e-400", "1e999999999", "10E", str(LARGEST + 1), "\u0663", "\uff11"),
-    ],
+NO_QUANTITY = (
+    "|.|+|-|m|Gi|NaN|Infinity|inf|1_000|1 | 1|1\n|1.1.M|1+1.0M|0.1mi|0.1am|aoeu|.5i|1i|-3.01i|-3.01e-|1K|1ki"
 )
+NO_NUMBER = "0x10|1e1.5|1e400|1e-400|1e999999999|10E|\u0663|\uff11"
+
+
+@pytest.mark.parametrize("text", [*NO_QUANTITY.split("|"), *NO_NUMBER.split("|"), "1" * 65, str(LARGEST + 1)])
 def test_what_is_no_quantity_is_refused_by_name(text: str) -> None:
     with pytest.raises(ValueError, match="quantity"):
         parse_quantity(text)
@@ -75,17 +57,6 @@ def test_milli_and_units_round_up_as_kubernetes_does() -> None:
     assert milli(2) == 2000
     assert rounded_up("1500m") == 2
     assert rounded_up("-1500m") == -1
-
-
-@given(
-    st.integers(0, 10**12 - 1),
-    st.sampled_from(["", "n", "u", "m", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti"]),
-)
-def test_usual_quantities_are_read_as_exactly_as_all_others(number: int, suffix: str) -> None:
-    for text in (f"{number}{suffix}", f"00{number}{suffix}"):
-        exact = parse_quantity(f"0.{number:012}e12") * parse_quantity(f"1{suffix}")
-        if exact <= LARGEST:
-            assert (milli(text), rounded_up(text)) == (ceil(exact * 1000), ceil(exact))
 
 
 @pytest.mark.parametrize("text", ["500m", "1.5", "-1", "1e-1"])

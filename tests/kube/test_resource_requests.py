@@ -36,24 +36,6 @@ def test_containers_add_up_and_other_resources_are_not_even_read() -> None:
     assert request == EffectiveRequest(1500, 2**30, {GPU: 4})
 
 
-def test_init_containers_count_by_their_largest_as_they_run_one_by_one() -> None:
-    request = effective_request(
-        [container(cpu="1", gpu=2)], [container(cpu="3"), container(cpu="2", gpu=4)], counts=NAMES.counts
-    )
-    assert request == EffectiveRequest(3000, 0, {GPU: 4})
-
-
-def test_a_native_sidecar_counts_in_addition_to_everything_that_starts_after_it() -> None:
-    init = [
-        container(cpu="4"),
-        container("Always", cpu="1"),
-        container(cpu="3"),
-        container("Always", cpu="2"),
-    ]
-    assert effective_request([container(cpu="2")], init).cpu_milli == 5000
-    assert effective_request([container(cpu="500m")], init).cpu_milli == 4000
-
-
 def test_overhead_comes_on_top_and_the_pods_own_request_takes_the_sums_place() -> None:
     request = effective_request(
         [container(cpu="1", memory="1Gi", gpu=1)],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ledger.ledger import Ledger
-from ledger.placement_request import PlacementRequest, RequestedShare
+from ledger.placement_request import Placement, PlacementRequest, RequestedShare
 from modes.facts import NodeFact, PodFact
 from modes.fraction import Fraction
 from modes.units import POOL, Unit
@@ -52,3 +52,10 @@ def ledger_of(*facts: NodeFact, holders: tuple[PodFact, ...] = ()) -> Ledger:
     ledger = Ledger()
     ledger.replace(facts, holders)
     return ledger
+
+
+def placed(ledger: Ledger, request: PlacementRequest) -> Placement:
+    """The placement of a request that must have one, now or later."""
+    answer = ledger.place(request, 0.0)
+    assert isinstance(answer, Placement), answer
+    return answer

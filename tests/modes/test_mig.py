@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.mig import Mig
-from modes.mig_choice import fit_of_fraction
+from modes.mig_choice import fit
 from modes.mig_profiles import CARDS, card_of_product
 from modes.units import POOL, profile_of_product, profile_of_resource
 
@@ -156,4 +156,4 @@ def test_what_is_given_holds_what_was_asked_and_nothing_that_fits_is_refused(off
             assert instance.mib <= profile.mib
             assert instance.eighths * card.memory == profile.memory * 8
             if share < 100:
-                assert fit_of_fraction(card, plain, fraction).profile is profile
+                assert fit(card, plain, fraction)[0] is profile

@@ -1,14 +1,12 @@
 """Geometries against the placements that nvidia-smi prints, tried without any of the product's search."""
 
 import re
-import weakref
-from collections import Counter
 from dataclasses import replace
 from itertools import combinations_with_replacement
 
 import pytest
 
-from modes.mig_geometry import arrangements, full_geometries, geometries, geometry, most_instances
+from modes.mig_geometry import arrangements, full_geometries, geometries, geometry
 from modes.mig_profiles import A30, A100_40GB, CARDS, H100_80GB, RTX_PRO_6000
 
 PRINTED = """
@@ -92,24 +90,3 @@ def test_nothing_can_be_added_to_a_full_geometry():
     names = [profile.name for profile in H100_80GB.profiles]
     for full in full_geometries(H100_80GB):
         assert not any(is_valid(H100_80GB, (*full, name)) for name in names)
-
-
-@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
-def test_the_guide_says_how_many_instances_of_a_profile_a_card_can_have(card):
-    for profile in card.profiles:
-        assert most_instances(card, profile.name) == profile.most
-    assert most_instances(card, "9g.1gb") == 0
-    assert all(Counter(names)[card.profiles[-1].name] <= 1 for names in geometries(card))
-
-
-def test_names_that_nobody_knows_are_not_kept():
-    class Name(str):
-        """One that tells whether somebody keeps it."""
-
-        __slots__ = ("__weakref__",)
-
-    name = Name("9g.2gb")
-    kept = weakref.ref(name)
-    assert most_instances(A30, name) == 0
-    del name
-    assert kept() is None

@@ -141,15 +141,12 @@ def _required(placement: Placement, kinds: GpuKinds) -> list[_Required]:
     required: list[_Required] = [(GPU_MEMORY_LABEL, "In", memory_values)] if memory_values else []
     if placement.other_memory_values:
         required.append((GPU_MEMORY_LABEL, "NotIn", placement.other_memory_values))
-    models = placement.models if placement.model is None else (placement.model,)
-    if placement.instance is not None:
-        models = placement.instance.products
     if placement.hosts:
         return [*required, (HOSTNAME_LABEL, "In", placement.hosts)]
     if placement.other_hosts:
         required.append((HOSTNAME_LABEL, "NotIn", placement.other_hosts))
-    if models:
-        required.append((GPU_PRODUCT_LABEL, "In", models))
+    if placement.products:
+        required.append((GPU_PRODUCT_LABEL, "In", placement.products))
     return [*required, _least_memory(kinds.min_mib)] if kinds.min_mib else required
 
 

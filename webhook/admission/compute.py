@@ -46,7 +46,7 @@ def _problem_of_pod(fraction: Fraction, containers: Containers, policy: Effectiv
         return "whole GPUs are not limited"
     if containers.parts:
         return "several containers share the GPU"
-    if fraction.mib and policy.compute == "same-as-memory":
+    if fraction.is_of_memory and policy.compute == "same-as-memory":
         return f"policy {policy.name} limits compute by memory"
     return None
 

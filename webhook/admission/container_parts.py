@@ -64,8 +64,11 @@ def container_parts(
 
 
 def _disagreement(parts: list[ContainerPart], whole: Fraction, reserve_mib: int) -> Denial | None:
-    if whole.mib:
-        mib, asked = sum([part.fraction.mib - reserve_mib for part in parts]), whole.mib - reserve_mib
+    if whole.is_of_memory:
+        mib, asked = (
+            sum([part.fraction.asked_mib(reserve_mib) for part in parts]),
+            whole.asked_mib(reserve_mib),
+        )
         comes_to, label = f"{mib}Mi", f"{MEMORY_LABEL} is {asked}Mi"
     else:
         mib, asked = sum([part.fraction.slices for part in parts]), whole.slices
@@ -76,7 +79,7 @@ def _disagreement(parts: list[ContainerPart], whole: Fraction, reserve_mib: int)
 def _read(
     text: str, by_name: dict[str, ContainerRef], whole: Fraction, reserve_mib: int
 ) -> list[ContainerPart] | Denial:
-    what, example = ("memory", _OF_MEMORY) if whole.mib else ("fraction", _OF_FRACTION)
+    what, example = ("memory", _OF_MEMORY) if whole.is_of_memory else ("fraction", _OF_FRACTION)
     if text.count(",") >= MAX_CONTAINERS:
         return refuse_parts(f"can list up to {MAX_CONTAINERS} containers, each with its {what}: {example}")
     parts: dict[str, ContainerPart] = {}
@@ -95,7 +98,7 @@ def _read(
             )
         if name in parts:
             return refuse_parts(f'lists "{cut_text(name, MAX_SHOWN)}" twice: give it one {what}')
-        amount = _memory(written, whole, reserve_mib) if whole.mib else _slices(written, whole)
+        amount = _memory(written, whole, reserve_mib) if whole.is_of_memory else _slices(written, whole)
         if isinstance(amount, str):
             return refuse_parts(f'has "{cut_text(entry, MAX_SHOWN)}", which {amount}: fix it')
         parts[name] = ContainerPart(by_name[name], written, amount)

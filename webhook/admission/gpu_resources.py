@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from modes.amounts import choices, fits
 from modes.fraction import Fraction
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.denial import Denial, Reason
@@ -17,15 +16,15 @@ def check_amounts(ref: ContainerRef, fraction: Fraction, said: str) -> Denial | 
         return None
     denial = check_clearml_fractions(ref, fraction, said)
     for resource, amount, kind in ref.gpu_amounts:
-        if denial is None and not kind.is_clearml and not fits(amount, kind, fraction):
-            denial = _differs(resource, amount, said, f"remove it or use {choices(fraction)}")
+        if denial is None and not kind.is_clearml and not kind.agrees(amount, fraction):
+            denial = _differs(resource, amount, said, f"remove it or use {fraction.counts_text}")
     return denial
 
 
 def check_clearml_fractions(ref: ContainerRef, fraction: Fraction, said: str) -> Denial | None:
     """Check only `clear.ml/fraction-*`, which must equal the label."""
     for resource, amount, kind in ref.gpu_amounts:
-        if kind.is_clearml and not fits(amount, kind, fraction):
+        if kind.is_clearml and not kind.agrees(amount, fraction):
             return _differs(resource, amount, said, "remove it, or use the value of the label")
     return None
 

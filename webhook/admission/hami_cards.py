@@ -10,7 +10,6 @@ from collections.abc import Mapping
 
 from kube.names import GPU_MODEL_ANNOTATION
 from modes.gpu_kinds import MAX_PATTERNS, MAX_TEXT, KindProblem, read_gpu_kinds
-from modes.units import Profile
 from policies.model.effective import EffectivePolicy
 from webhook.admission.alias_words import denied, shown
 from webhook.admission.denial import Denial
@@ -55,7 +54,7 @@ def _refused(theirs: Mapping[str, str], policy: EffectivePolicy) -> Denial | Non
 
 def _refused_mode(text: str | None, policy: EffectivePolicy) -> Denial | None:
     """Refuse a list of modes that lacks one that the policy may use."""
-    gives = [] if policy.mode.takes is Profile else ["hami-core"]
+    gives = [] if policy.mode.gives_instances else ["hami-core"]
     if policy.instance_mode is not None:
         gives.append("mig")
     if text is None or all(mode in text for mode in gives):

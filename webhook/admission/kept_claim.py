@@ -45,7 +45,11 @@ def kept_claim(
     gpu_mib = sizes[0] if sizes and policy.writes_limits else 0
     each = mib_of_each(fraction, gpu_mib, policy.reserve_mib) if policy.writes_limits else None
     # Requested MiB are no number of slices.
-    wanted = (None if fraction.mib else str(fraction.slices), None, None if each is None else mib_text(each))
+    wanted = (
+        None if fraction.is_of_memory else str(fraction.slices),
+        None,
+        None if each is None else mib_text(each),
+    )
     if wanted != tuple(map(said.get, (SLICES, GPU_INDEX, MEMORY_MIB))):
         return None
     is_ours = template_name(claimed_share(policy, fraction, kinds, sizes)) == name
@@ -56,7 +60,7 @@ def claimed_share(
     policy: EffectivePolicy, fraction: Fraction, kinds: GpuKinds, cards: tuple[int, ...]
 ) -> ClaimedShare:
     """Return what the claim of a pod asks for, on cards of these sizes."""
-    any_card = policy.containers == "any-gpu" and len(fraction.split) > 1
+    any_card = policy.containers == "any-gpu" and fraction.containers > 1
     return ClaimedShare(policy.mode.resource, fraction, cards, kinds, any_card, policy.claim_names)
 
 

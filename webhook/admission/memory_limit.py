@@ -13,8 +13,7 @@ def mib_of_each(fraction: Fraction, gpu_mib: int, reserve_mib: int) -> list[int]
     """
     if fraction.is_whole:
         return None
-    each = fraction.mib_of_parts(gpu_mib) if fraction.split else [fraction.share_mib(gpu_mib)]
-    return [mib - reserve_mib for mib in each]
+    return [mib - reserve_mib for mib in fraction.mib_of_parts(gpu_mib)]
 
 
 def mib_text(each: list[int]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 
 import msgspec
 
@@ -13,7 +12,6 @@ from ledger.placement_request import Placement
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
 from modes.mode import Mode
-from modes.units import Profile
 from policies.model.effective import EffectivePolicy
 from webhook.admission.affinity import demanded_memories, required_terms
 from webhook.admission.annotations import GPU_CONTAINER, GPU_INDEX, INJECTED, MEMORY_MIB, RESERVATION, SLICES
@@ -44,7 +42,7 @@ def kept_placement(
     kept = None
     if policy.mode.is_claimed:
         kept = kept_claim(pod.spec, said, policy, fraction, kinds)
-    elif policy.mode.takes is not Profile:
+    elif not policy.mode.gives_instances:
         kept = _kept_slices(pod, policy, fraction, containers, said)
     # An instance is for one container, and says neither index nor MiB.
     is_instance = not (containers.parts or GPU_INDEX in said or MEMORY_MIB in said)
@@ -76,7 +74,7 @@ def _kept_slices(
 
 def _read_gpus(text: str | None, policy: EffectivePolicy, fraction: Fraction) -> Placement | None:
     """Return the GPUs of an earlier placement from its annotation; None if it is invalid."""
-    mode, containers = policy.mode, len(fraction.split)
+    mode, containers = policy.mode, fraction.containers
     indices = None if fraction.is_apart else mode.read_indices(text, fraction)
     if indices is not None:
         return Placement(indices, 0, ())
@@ -111,10 +109,7 @@ def may_be_assumed(
 
 def sized_as_said(fraction: Fraction, metadata: ObjectMeta) -> Fraction:
     """Return a request for MiB with the slices that an earlier review gave it for the GPU it chose."""
-    slices = label_number((metadata.annotations or {}).get(SLICES)) or 0
-    if slices % fraction.parts or not fraction.parts <= slices <= fraction.slices_per_gpu * fraction.parts:
-        return fraction
-    return replace(fraction, slices=slices)
+    return fraction.with_slices(label_number((metadata.annotations or {}).get(SLICES)) or 0)
 
 
 def split_as_said(fraction: Fraction, pod: Pod, policy: EffectivePolicy) -> Fraction:
@@ -188,14 +183,14 @@ def _binds_memory(policy: EffectivePolicy, fraction: Fraction) -> bool:
     """Whether a placement of slices binds the pod to GPU memory values, by `is_bound_by_memory`."""
     if policy.mode.is_claimed:
         return False
-    return not fraction.is_whole and (policy.writes_limits or fraction.mib > 0)
+    return not fraction.is_whole and (policy.writes_limits or fraction.is_of_memory)
 
 
 def _comes_to(said: str | None, gpu_mib: int | None, fraction: Fraction, policy: EffectivePolicy) -> bool:
     """Whether the share of such a GPU has the pod's MiB; with limits by the node's agent there are none."""
     if not gpu_mib:
         return False
-    if fraction.mib and fraction.on_card(gpu_mib) != fraction:
+    if fraction.on_card(gpu_mib) != fraction:
         return False
     if not policy.writes_limits:
         return said is None

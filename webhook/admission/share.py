@@ -104,10 +104,10 @@ def share_of(validated: Validated, placement: Placement) -> PodShare:
     if policy.writes_limits and placement.instance is None:
         each = mib_of_each(fraction, placement.gpu_mib, policy.reserve_mib)
     annotations = {INJECTED: policy.marker}
-    if not (validated.mode.is_claimed and fraction.mib):
+    if not (validated.mode.is_claimed and fraction.is_of_memory):
         annotations[SLICES] = str(fraction.slices)
-    if placement.indices and placement.instance is None:
-        annotations[GPU_INDEX] = index_text(placement.containers or placement.indices)
+    if placement.gpus:
+        annotations[GPU_INDEX] = index_text(placement.gpus)
     if each is not None:
         annotations[MEMORY_MIB] = mib_text(each)
     annotations[GPU_CONTAINER] = containers.names

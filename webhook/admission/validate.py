@@ -105,7 +105,7 @@ def _shared(pod: Pod, policy: EffectivePolicy, fraction: Fraction, containers: C
     if not containers.parts:
         return fraction
     shared = fraction.shared_by([part.fraction for part in containers.parts])
-    if policy.mode.is_claimed or not (shared.mib and _says_injected(pod.metadata)):
+    if policy.mode.is_claimed or not (shared.is_of_memory and _says_injected(pod.metadata)):
         return shared
     return split_as_said(shared, pod, policy)
 

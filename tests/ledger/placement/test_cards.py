@@ -6,12 +6,11 @@ import msgspec
 import pytest
 
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOSTNAME_LABEL
-from ledger.ledger import Ledger
-from ledger.placement_request import MAX_HOSTS, Placement, PlacementRequest, Unschedulable
+from ledger.placement_request import MAX_HOSTS, Placement, Unschedulable
 from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
-from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, request_of
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, placed, request_of
 
 SMALL, LARGE = "NVIDIA-A100-SXM4-40GB", "NVIDIA-A100-SXM4-80GB"
 MIB = {SMALL: 40960, LARGE: 81920}
@@ -29,23 +28,6 @@ def node_of(name: str, *models: str, label: str | None = None, **changes: object
     return gpu_node(name, len(models), MIB[said], **(facts | changes))
 
 
-def placed(ledger: Ledger, request: PlacementRequest) -> Placement:
-    answer = ledger.place(request, 0.0)
-    assert isinstance(answer, Placement), answer
-    return answer
-
-
-@pytest.mark.parametrize("kinds", [OF_80, AT_LEAST_60])
-@pytest.mark.parametrize("label", [SMALL, LARGE])
-def test_a_pod_that_names_a_model_or_a_memory_gets_such_a_card_whatever_the_label_says(kinds, label):
-    ledger = ledger_of(node_of("mixed", SMALL, LARGE, SMALL, label=label))
-    for slices in (3, 4, 1):
-        answer = placed(ledger, eighths(slices, kinds=kinds, reservation=f"r-{slices}", **BY_AGENT))
-        assert (answer.node, answer.indices, answer.gpu_mib) == ("mixed", (1,), 81920)
-    waits = placed(ledger, eighths(1, kinds=kinds, reservation="r-waits", **BY_AGENT))
-    assert (waits.node, waits.indices, waits.gpu_mib) == (None, (1,), 81920)
-
-
 @pytest.mark.parametrize("kinds", [OF_80, AT_LEAST_60])
 def test_in_mode_pooled_labels_and_cards_must_both_say_it_as_no_host_is_named(kinds):
     """The pod asks labels for the kind, so that it would wait for ever where only the cards are of it."""
@@ -57,16 +39,6 @@ def test_in_mode_pooled_labels_and_cards_must_both_say_it_as_no_host_is_named(ki
     assert isinstance(ledger_of(told_by_labels).place(asked, 0.0), Unschedulable)
     both = node_of("c", LARGE, LARGE, **pool)
     assert placed(ledger_of(told_by_cards, told_by_labels, both), asked).node == "c"
-
-
-def test_where_only_the_card_and_not_the_label_says_it_the_pod_is_bound_to_such_hosts():
-    ledger = ledger_of(node_of("a", SMALL, LARGE), node_of("b", SMALL, LARGE), node_of("c", LARGE, SMALL))
-    answer = placed(ledger, eighths(4, kinds=OF_80, **BY_AGENT))
-    assert (answer.models, answer.hosts, answer.other_hosts) == (
-        (),
-        {(1,): ("a.local", "b.local"), (0,): ("c.local",)}[answer.indices],
-        (),
-    )
 
 
 def test_where_the_label_says_it_hosts_whose_card_of_that_number_is_another_are_shut_out():
@@ -99,42 +71,12 @@ def test_a_model_that_no_card_is_of_is_denied_and_the_cards_that_there_are_are_n
     assert LARGE in answer.why
 
 
-def test_several_gpus_that_the_agent_limits_are_equal_ones():
-    ledger = ledger_of(node_of("mixed", SMALL, LARGE, LARGE), holders=(holder("p", "mixed", (1, 6), (2, 6)),))
-    two = request_of(Fraction(4, 8, 2), **BY_AGENT)
-    answer = placed(ledger, two)
-    assert (answer.node, answer.indices, answer.gpu_mib) == ("mixed", (1, 2), 81920)
-    waits = placed(ledger, request_of(Fraction(6, 8, 2), **BY_AGENT))
-    assert (waits.node, waits.indices) == (None, (1, 2))
-
-
 def test_several_gpus_of_nodes_without_equal_ones_are_denied():
     ledger = ledger_of(node_of("mixed", SMALL, LARGE))
     answer = ledger.place(request_of(Fraction(8, 8, 2), **BY_AGENT), 0.0)
     assert isinstance(answer, Unschedulable)
     assert "equal" in answer.why
     assert isinstance(ledger.place(eighths(16, **BY_AGENT), 0.0), Placement), "whole GPUs have no limit"
-
-
-def test_several_gpus_shut_out_the_hosts_where_these_are_unequal():
-    ledger = ledger_of(node_of("whole", SMALL, SMALL), node_of("mixed", SMALL, LARGE))
-    answer = placed(ledger, request_of(Fraction(8, 8, 2), **BY_AGENT))
-    assert (answer.node, answer.other_hosts) == ("whole", ("mixed.local",))
-
-
-def test_a_limit_that_is_written_by_the_label_is_never_more_than_the_card_has():
-    ledger = ledger_of(node_of("liar", SMALL, LARGE, label=LARGE))
-    answer = placed(ledger, eighths(4))
-    assert (answer.node, answer.indices, answer.gpu_mib) == ("liar", (1,), 81920)
-    assert (answer.memory_values, answer.hosts, answer.other_hosts) == (("81920",), (), ())
-    only = ledger_of(node_of("liar", SMALL, label=LARGE))
-    assert isinstance(only.place(eighths(4), 0.0), Unschedulable)
-
-
-def test_a_pod_that_takes_any_card_is_bound_to_no_host():
-    ledger = ledger_of(node_of("mixed", SMALL, LARGE), node_of("liar", SMALL, label=LARGE))
-    answer = placed(ledger, eighths(4, **BY_AGENT))
-    assert (answer.hosts, answer.other_hosts, answer.models) == ((), (), ())
 
 
 def test_without_an_agent_the_label_says_what_a_card_is():
@@ -150,13 +92,6 @@ def test_containers_on_different_gpus_may_have_unequal_cards_and_only_such_as_th
     narrowed = request_of(request.share.fraction, any_gpu=True, kinds=OF_80, **BY_AGENT)
     answer = placed(ledger_of(node_of("mixed", LARGE, SMALL, LARGE)), narrowed)
     assert set(answer.containers) == {0, 2}
-
-
-@pytest.mark.parametrize("cordoned", [frozenset(), frozenset({1})])
-def test_a_cordoned_card_of_the_kind_has_no_room(cordoned):
-    ledger = ledger_of(node_of("mixed", SMALL, LARGE, cordoned=cordoned))
-    answer = placed(ledger, eighths(4, kinds=OF_80, **BY_AGENT))
-    assert answer.node == (None if cordoned else "mixed")
 
 
 def test_a_pod_that_waits_for_its_owners_model_is_bound_to_what_the_label_says():

@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from kube.scheduling import (
     Constraints,
-    Taint,
 )
 from ledger.ledger import Ledger
-from ledger.placement import candidates as selection
 from ledger.placement_request import Assumption, Placement, PlacementRequest, Unschedulable
 from modes.facts import NodeFact, PodFact, PodKey
 from modes.fraction import Fraction
@@ -118,27 +116,10 @@ def test_the_same_cluster_gets_the_same_answer_whatever_order_it_was_told_in() -
     assert answers == {Placement((0,), 81920, ("81920",), "n0")}
 
 
-def test_a_half_goes_beside_a_half_and_not_on_an_idle_gpu() -> None:
-    ledger = ledger_of(gpu_node("a"), gpu_node("b"), holders=(holder("p", "b", (1, 4)),))
-    assert ledger.place(eighths(4), 0.0) == Placement((1,), 81920, ("81920",), "b")
-
-
-def test_whole_gpus_come_from_one_node_and_bind_no_memory() -> None:
-    ledger = ledger_of(gpu_node("a", 2), gpu_node("b", 4), holders=(holder("p", "a", (0, 1)),))
-    assert ledger.place(eighths(16), 0.0) == Placement((0, 1), 81920, (), "b")
-
-
 def test_values_of_the_memory_label_whose_share_is_the_same_are_all_named_by_number() -> None:
     ledger = ledger_of(gpu_node("a", mib=16384), gpu_node("b", mib=16390), gpu_node("c", mib=9000))
     answer = ledger.place(eighths(1, constraints=Constraints({"kubernetes.io/hostname": "a"})), 0.0)
     assert answer == Placement((0,), 16384, ("16384", "16390"), "a")
-
-
-def test_a_pod_with_much_cpu_spares_the_node_with_most_where_another_is_as_good() -> None:
-    ledger = ledger_of(gpu_node("big", 8, cpu_milli=128_000), gpu_node("small", 8, cpu_milli=96_000))
-    answer = ledger.place(eighths(8, cpu_milli=12_000), 0.0)
-    assert isinstance(answer, Placement)
-    assert answer.node == "small"
 
 
 @pytest.mark.parametrize(
@@ -159,12 +140,6 @@ def test_a_node_without_room_now_is_waited_for_and_never_unschedulable(change: d
     assert (answer.node, answer.gpu_mib, answer.memory_values) == (None, 81920, ("81920",))
 
 
-def test_a_pod_that_names_its_node_passes_taints_by_as_it_does_the_scheduler() -> None:
-    tainted = gpu_node("a", taints=(Taint("team", "NoSchedule"),))
-    answer = ledger_of(tainted, gpu_node("b")).place(eighths(4, constraints=Constraints(node_name="a")), 0.0)
-    assert answer == Placement((0,), 81920, ("81920",), "a")
-
-
 def test_a_pod_that_no_node_could_hold_is_placed_on_an_assumed_one() -> None:
     assume = Assumption(gpus_per_node=2, gpu_mib=16384)
     ledger = Ledger()
@@ -178,13 +153,6 @@ def test_a_pod_that_no_node_could_hold_is_placed_on_an_assumed_one() -> None:
     )
 
 
-def test_a_pool_is_counted_by_its_node_and_names_no_gpu() -> None:
-    pool = {"gpus": (), "slices_per_gpu": 0, "pooled": 16, "pooled_gpus": 2}
-    ledger = ledger_of(gpu_node("a", **pool), gpu_node("b", **pool), holders=(holder("p", "b", pooled=9),))
-    assert ledger.place(eighths(4, mode="pooled"), 0.0) == Placement((), 81920, ("81920",), "b")
-    assert ledger.place(eighths(8, mode="pooled"), 0.0) == Placement((), 81920, (), "a")
-
-
 def test_groups_of_states_that_no_node_is_in_any_more_are_forgotten() -> None:
     churn = Churn(1)
     for _ in range(600):
@@ -195,18 +163,6 @@ def test_groups_of_states_that_no_node_is_in_any_more_are_forgotten() -> None:
         occupied = len(list(node_class.states()))
         assert occupied == node_class._occupied
         assert len(node_class._groups) <= occupied + 128
-
-
-def test_neither_a_place_nor_why_there_is_none_is_found_by_asking_single_nodes(monkeypatch) -> None:
-    looked_at = []
-    monkeypatch.setattr(selection, "obstacle", lambda node, _: looked_at.append(node.name))
-    monkeypatch.setattr(selection, "gpu_obstacle", lambda node, _: looked_at.append(node.name))
-    ledger = ledger_of(*[gpu_node(f"n{i:03}") for i in range(200)])
-    nowhere = eighths(4, constraints=Constraints({"zone": "x"}))
-    assert isinstance(ledger.place(nowhere, 0.0), Unschedulable)
-    host = eighths(4, constraints=Constraints({"kubernetes.io/hostname": "n007"}))
-    assert ledger.place(host, 0.0).node == "n007"
-    assert len(looked_at) <= 3
 
 
 def test_pods_that_differ_only_in_their_containers_slices_are_looked_for_apart() -> None:

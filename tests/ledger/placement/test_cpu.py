@@ -25,12 +25,6 @@ def learnt(*per_slice: int) -> tuple[int, ...]:
     return history.prices()
 
 
-def test_a_node_that_serves_little_cpu_only_has_fewer_unusable_slices_than_one_that_serves_none() -> None:
-    prices = learnt(LITTLE, MUCH)
-    none, little, enough = (unusable_slices(8, cpu, prices) for cpu in (0, 8 * LITTLE, 8 * MUCH + 1))
-    assert none > little > enough == 0
-
-
 def test_a_pod_with_little_cpu_goes_where_others_would_lack_it() -> None:
     nodes = [gpu_node("rich", 1, cpu_milli=40_000), gpu_node("poor", 1, cpu_milli=39_000)]
     ledger = ledger_of(*nodes, holders=(holder("p", "poor", cpu_milli=31_000),))

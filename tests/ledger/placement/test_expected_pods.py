@@ -93,12 +93,6 @@ def prices_on(ledger: Ledger) -> Prices:
     return found
 
 
-def test_where_nothing_is_named_free_slices_are_worth_the_same_on_all_nodes() -> None:
-    ledger = two_classes()
-    arrive(ledger, 4, 60)
-    assert worth_on(ledger, "A10").gpu == worth_on(ledger, "T4").gpu
-
-
 def test_a_class_that_is_named_is_worth_the_more_the_less_of_it_is_free() -> None:
     ledger = two_classes()
     arrive(ledger, 4, 100)
@@ -108,14 +102,6 @@ def test_a_class_that_is_named_is_worth_the_more_the_less_of_it_is_free() -> Non
         ledger.set_pod(holder(f"p{i}", f"a{i}", (0, 8), (1, 8), (2, 8)))
     arrive(ledger, 4, 50)
     assert worth_on(ledger, "A10").gpu[8] > empty > worth_on(ledger, "T4").gpu[8]
-
-
-def test_the_few_nodes_that_the_largest_pods_fit_on_are_left_to_them() -> None:
-    small = [gpu_node(f"s{i}", 8, cpu_milli=96_000) for i in range(6)]
-    large = gpu_node("large", 8, cpu_milli=128_000)
-    ledger = ledger_of(*small, large, holders=(holder("p", "large", (0, 4)), holder("q", "s0", (0, 3))))
-    arrive(ledger, 64, 60, cpu_milli=120_000)
-    assert arrive(ledger, 4, 1, cpu_milli=1000) == ["s0"]
 
 
 def test_kinds_of_pods_are_bounded_and_room_is_made_for_new_ones() -> None:
@@ -145,12 +131,6 @@ def test_many_classes_of_nodes_leave_room_for_fewer_kinds_of_pods() -> None:
     classes = len(ledger._node_index.classes)
     assert classes >= 60
     assert len(ledger._expected[8]._kinds) * classes <= MAX_PRICED
-
-
-def test_an_exact_hole_is_filled_before_an_idle_gpu_is_begun_on_a_fuller_node() -> None:
-    fuller = holder("f", "a", *((index, 8) for index in range(7)))
-    ledger = ledger_of(gpu_node("a", 8), gpu_node("b", 8), holders=(fuller, holder("h", "b", (0, 4))))
-    assert arrive(ledger, 4, 1) == ["b"]
 
 
 def test_idle_gpus_of_one_node_are_kept_for_pods_of_several() -> None:

@@ -6,18 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kube.matching import labels_match
+from kube.matching import labels_match, tolerates
 from kube.names import GPU_MEMORY_LABEL
 from kube.scheduling import (
     Constraints,
     NodeSelectorTerm,
     Requirement,
     Taint,
-    Toleration,
     without_label,
 )
 from ledger.ledger import Ledger
-from ledger.placement.feasibility import Obstacle, obstacle, why_unschedulable
+from ledger.placement.feasibility import Obstacle, gpu_obstacle, why_unschedulable
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from modes.facts import NodeFact
 from modes.fraction import Fraction
@@ -26,50 +25,80 @@ from tests.effort import by_turns, examples
 from tests.ledger.cluster import changed, eighths, gpu_node, ledger_of, request_of
 from tests.ledger.strategies import asks, nodes
 
+INSTALL = "(docs/getting-started/install.md)"
+UNLABELLED = (
+    "on {} the label nvidia.com/gpu.memory is missing or not a number of MiB: ask the admin to set it"
+    f" {INSTALL}"
+)
+OTHER_NAME = (
+    f"on 1 node GPUs have another resource name than in the policy: ask the admin to divide them {INSTALL}"
+)
+OTHER_SLICES = "on 1 node GPUs are not divided into 4 slices: ask the admin to match slicesPerGpu"
+COUNT_LABELS = "the labels nvidia.com/gpu.count and .replicas are missing"
+NO_COUNT = f"on 1 node {COUNT_LABELS}: ask the admin to set them {INSTALL}"
+NO_MATCH = "on 1 node with such GPUs, the pod's node selector or affinity does not match: fix it"
+NO_TOLERATION = "on 1 node with such GPUs, the pod does not tolerate a taint: add a toleration"
+PLAIN = (gpu_node("a"),)
+POOL_OF = {"gpus": (), "slices_per_gpu": 0}
+TERM = Constraints(required_terms=(NodeSelectorTerm(),))
+
 
 @pytest.mark.parametrize(
-    ("unplaceable", "why"),
+    ("nodes_there", "unplaceable", "why"),
     [
         (
+            PLAIN,
             request_of(Fraction(2, 4)),
-            "on 1 node GPUs are not divided into 4 slices: ask the admin to match slicesPerGpu",
+            OTHER_SLICES,
         ),
-        (eighths(32), "on 1 node there are fewer than 4 GPUs: request fewer"),
+        (PLAIN, eighths(32), "on 1 node there are fewer than 4 GPUs: request fewer"),
+        (PLAIN, eighths(4, mode="pooled"), OTHER_NAME),
+        (PLAIN, eighths(4, constraints=Constraints({"zone": "x"})), NO_MATCH),
+        (PLAIN, eighths(4, constraints=TERM), NO_MATCH),
+        (PLAIN, eighths(4, constraints=Constraints(node_name="z")), 'there is no node "z": correct nodeName'),
+        ((gpu_node("a", taints=(Taint("nvidia.com/gpu", "NoSchedule"),)),), eighths(4), NO_TOLERATION),
+        ((gpu_node("a", gpu_mib=None, labels={}),), eighths(4), UNLABELLED.format("1 node")),
+        ((), eighths(4), "there is no node yet: ask the admin to add nodes, or to set assume in the policy"),
         (
+            [gpu_node(name, **POOL_OF) for name in "abc"],
+            eighths(4),
+            f"no GPUs are offered on 3 nodes: ask the admin for a device plugin {INSTALL}",
+        ),
+        ([gpu_node("a", gpus=()), gpu_node("b", gpus=(), pooled=8, pooled_gpus=8)], eighths(4), OTHER_NAME),
+        (
+            [gpu_node("a", gpus=(), pooled=8, pooled_gpus=0)],
             eighths(4, mode="pooled"),
-            (
-                "on 1 node GPUs have another resource name than in the policy: ask the admin"
-                " to divide them (docs/getting-started/install.md)"
-            ),
+            NO_COUNT,
         ),
         (
-            eighths(4, constraints=Constraints({"zone": "x"})),
-            "on 1 node with such GPUs, the pod's node selector or affinity does not match: fix it",
+            [gpu_node("a", gpu_mib=None), gpu_node("b", gpu_mib=None), gpu_node("c", gpus=())],
+            eighths(4),
+            UNLABELLED.format("2 nodes"),
         ),
-        (
-            eighths(4, constraints=Constraints(required_terms=(NodeSelectorTerm(),))),
-            "on 1 node with such GPUs, the pod's node selector or affinity does not match: fix it",
-        ),
-        (eighths(4, constraints=Constraints(node_name="z")), 'there is no node "z": correct nodeName'),
     ],
 )
-def test_an_unschedulable_pod_is_told_what_no_node_has(unplaceable: PlacementRequest, why: str) -> None:
-    assert ledger_of(gpu_node("a")).place(unplaceable, 0.0) == Unschedulable(why)
+def test_an_unschedulable_pod_is_told_what_nodes_lack_and_what_to_do(nodes_there, unplaceable, why) -> None:
+    assert ledger_of(*nodes_there).place(unplaceable, 0.0) == Unschedulable(why)
 
 
-def test_taints_and_missing_memory_labels_make_it_unschedulable_too() -> None:
-    tainted = gpu_node("a", taints=(Taint("nvidia.com/gpu", "NoSchedule"),))
-    assert ledger_of(tainted).place(eighths(4), 0.0) == Unschedulable(
-        "on 1 node with such GPUs, the pod does not tolerate a taint: add a toleration"
-    )
-    tolerant = eighths(4, constraints=Constraints(tolerations=(Toleration("nvidia.com/gpu", "Exists"),)))
-    assert isinstance(ledger_of(tainted).place(tolerant, 0.0), Placement)
+def test_whole_gpus_need_no_label_of_memory() -> None:
     nameless = gpu_node("a", gpu_mib=None, labels={})
-    assert ledger_of(nameless).place(eighths(4), 0.0) == Unschedulable(
-        "on 1 node the label nvidia.com/gpu.memory is missing or not a number of MiB: ask the admin to"
-        " set it (docs/getting-started/install.md)"
-    )
     assert ledger_of(nameless).place(eighths(8), 0.0) == Placement((0,), 0, (), "a")
+
+
+def obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:
+    """What a walk over all nodes finds first at one of them."""
+    constraints = request.demands.constraints
+    if constraints.node_name not in {None, node.name}:
+        return Obstacle.OTHER_NODE
+    by_gpus = gpu_obstacle(node, request)
+    if by_gpus is not None:
+        return by_gpus
+    if not labels_match(constraints, node.name, node.labels):
+        return Obstacle.LABELS
+    # A pod with nodeName bypasses the scheduler, and thus taints.
+    is_kept_off = constraints.node_name is None and not tolerates(constraints.tolerations, node.taints)
+    return Obstacle.TAINTS if is_kept_off else None
 
 
 @given(st.lists(nodes(), max_size=6), asks)
@@ -94,52 +123,6 @@ def test_an_unschedulable_pod_is_told_the_nearest_obstacle_of_any_node(
         assert answer == why_unschedulable(obstacles, request)
 
 
-@pytest.mark.parametrize(
-    ("nodes_there", "mode", "why"),
-    [
-        ([], "per-gpu", "there is no node yet: ask the admin to add nodes, or to set assume in the policy"),
-        (
-            [gpu_node(name, gpus=(), slices_per_gpu=0) for name in "abc"],
-            "per-gpu",
-            (
-                "no GPUs are offered on 3 nodes: ask the admin for a device plugin"
-                " (docs/getting-started/install.md)"
-            ),
-        ),
-        (
-            [gpu_node("a", gpus=()), gpu_node("b", gpus=(), pooled=8, pooled_gpus=8)],
-            "per-gpu",
-            (
-                "on 1 node GPUs have another resource name than in the policy: ask the admin"
-                " to divide them (docs/getting-started/install.md)"
-            ),
-        ),
-        (
-            [gpu_node("a", gpus=(), pooled=8, pooled_gpus=0)],
-            "pooled",
-            (
-                "on 1 node the labels nvidia.com/gpu.count and .replicas are missing: ask the admin to set"
-                " them (docs/getting-started/install.md)"
-            ),
-        ),
-        (
-            [gpu_node("a", gpu_mib=None), gpu_node("b", gpu_mib=None), gpu_node("c", gpus=())],
-            "per-gpu",
-            (
-                "on 2 nodes the label nvidia.com/gpu.memory is missing or not a number of MiB: ask the admin"
-                " to set it (docs/getting-started/install.md)"
-            ),
-        ),
-    ],
-)
-def test_what_nodes_lack_is_said_with_their_number_and_what_to_do(nodes_there, mode, why) -> None:
-    assert ledger_of(*nodes_there).place(eighths(4, mode=mode), 0.0) == Unschedulable(why)
-
-
-UNLABELLED = (
-    "on 1 node the label nvidia.com/gpu.memory is missing or not a number of MiB: ask the admin to set it"
-    " (docs/getting-started/install.md)"
-)
 SHUT_OUT = "on 2 nodes with such GPUs, the pod's node selector or affinity does not match: fix it"
 MEMORY = Requirement(GPU_MEMORY_LABEL, "Gt", ("40000",))
 
@@ -147,12 +130,12 @@ MEMORY = Requirement(GPU_MEMORY_LABEL, "Gt", ("40000",))
 @pytest.mark.parametrize(
     ("constraints", "why"),
     [
-        (Constraints(node_selector={"pool": "new"}), UNLABELLED),
+        (Constraints(node_selector={"pool": "new"}), UNLABELLED.format("1 node")),
         (
             Constraints(
                 node_selector={"pool": "new"}, required_terms=(NodeSelectorTerm(match_expressions=(MEMORY,)),)
             ),
-            UNLABELLED,
+            UNLABELLED.format("1 node"),
         ),
         (Constraints(node_selector={"pool": "empty"}), SHUT_OUT),
         (Constraints(node_selector={"pool": "none"}), SHUT_OUT),

@@ -10,14 +10,14 @@ import pytest
 from msgspec import structs
 
 from ledger.ledger import Ledger
-from ledger.placement.numa import MAX_NUMA_NODES
+from ledger.placement.best_gpus import MAX_NUMA_NODES
 from ledger.placement.prices import Prices
 from ledger.placement_request import Placement, PlacementRequest
 from modes.facts import NodeFact
 from modes.fraction import Fraction
 from tests.effort import by_turns, examples
 from tests.ledger.checker import SlowNode, card_choices
-from tests.ledger.cluster import gpu_node, holder, ledger_of, request_of
+from tests.ledger.cluster import gpu_node, holder, ledger_of, placed, request_of
 from tests.ledger.oracle import assert_right, slow_nodes
 
 SEVERAL = [
@@ -33,31 +33,6 @@ def numa_node(name: str, *numa: int, mib: int = 81920, **changes: object) -> Nod
     cards = tuple((index, mib) for index in range(len(numa)))
     models = ("",) * len(numa)
     return gpu_node(name, len(numa), mib, cards=cards, card_models=models, card_numa=numa, **changes)
-
-
-def placed(ledger: Ledger, request: PlacementRequest) -> Placement:
-    answer = ledger.place(request, 0.0)
-    assert isinstance(answer, Placement), answer
-    return answer
-
-
-def test_two_gpus_of_a_pod_are_of_one_numa_node_though_lower_numbers_lie_apart():
-    ledger = ledger_of(numa_node("a", 0, 1, 0, 1))
-    assert placed(ledger, request_of(TWO_HALVES)).indices == (0, 2)
-    assert placed(ledger, request_of(Fraction(16, 8))).indices == (0, 2)
-
-
-def test_gpus_that_lose_less_are_taken_though_they_are_of_two_numa_nodes():
-    held = holder("x", "a", (0, 4)), holder("y", "a", (3, 4))
-    ledger = ledger_of(numa_node("a", 0, 0, 1, 1), holders=held)
-    assert placed(ledger, request_of(TWO_HALVES)).indices == (0, 3)
-
-
-def test_where_no_numa_node_has_as_many_gpus_free_the_pod_gets_those_of_several():
-    held = holder("x", "a", (0, 8)), holder("y", "a", (2, 8))
-    ledger = ledger_of(numa_node("a", 0, 0, 1, 1), holders=held)
-    assert placed(ledger, request_of(Fraction(16, 8))).indices == (1, 3)
-    assert placed(ledger, request_of(Fraction(16, 8), reservation="r")).node == "a"
 
 
 def test_a_gpu_of_which_the_agent_does_not_tell_is_near_to_none():

@@ -6,11 +6,10 @@ import pytest
 from msgspec import structs
 
 from kube.names import HOSTNAME_LABEL
-from ledger.ledger import Ledger
-from ledger.placement_request import MAX_HOSTS, Placement, PlacementRequest, Unschedulable
+from ledger.placement_request import MAX_HOSTS, Unschedulable
 from modes.facts import NodeFact
 from modes.fraction import Fraction
-from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, request_of
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, placed, request_of
 
 POOLED = {"mode": "pooled", "writes_limits": False}
 
@@ -25,28 +24,6 @@ def pool(name: str, *held: int, **changes: object) -> NodeFact:
 
 def pods(node: str, *slices: int) -> tuple:
     return tuple(holder(f"{node}-{at}", node, pooled=each) for at, each in enumerate(slices))
-
-
-def placed(ledger: Ledger, request: PlacementRequest) -> Placement:
-    answer = ledger.place(request, 0.0)
-    assert isinstance(answer, Placement), answer
-    return answer
-
-
-def test_a_pod_goes_where_one_card_has_room_and_shuts_out_where_several_have_it_together():
-    nodes = pool("across", 5, 6), pool("whole", 0, 8)
-    ledger = ledger_of(*nodes, holders=(*pods("across", 5, 6), *pods("whole", 8)))
-    answer = placed(ledger, eighths(4, **POOLED))
-    assert (answer.node, answer.other_hosts) == ("whole", ("across.local",))
-    assert placed(ledger, eighths(3, **POOLED)).node == "across"
-
-
-def test_where_each_node_would_give_slices_of_several_cards_the_pod_is_denied():
-    ledger = ledger_of(pool("across", 5, 6), holders=pods("across", 5, 6))
-    answer = ledger.place(eighths(4, **POOLED), 0.0)
-    assert isinstance(answer, Unschedulable)
-    assert "no GPU has 4 free slices" in answer.why
-    assert answer.is_for_now
 
 
 @pytest.mark.parametrize(
@@ -77,24 +54,6 @@ def test_what_no_node_could_ever_hold_is_denied_for_good():
     assert not answer.is_for_now
 
 
-def test_a_pod_waits_wherever_it_would_not_be_bound_across_cards():
-    """Full or not ready: the scheduler binds nothing there before there is room, or before it is back."""
-    full, away = pool("full", 8, 7), pool("away", 5, 6, usable=False)
-    for node, held in ((full, (8, 7)), (away, (5, 6))):
-        ledger = ledger_of(
-            pool("across", 5, 6), node, holders=(*pods("across", 5, 6), *pods(node.name, *held))
-        )
-        answer = placed(ledger, eighths(4, **POOLED))
-        assert (answer.node, answer.other_hosts) == (None, ("across.local",))
-
-
-def test_a_pod_waits_for_a_full_node_and_not_for_one_that_would_take_it_across_cards():
-    nodes = pool("across", 5, 6), pool("full", 8, 7)
-    ledger = ledger_of(*nodes, holders=(*pods("across", 5, 6), *pods("full", 8, 7)))
-    answer = placed(ledger, eighths(4, **POOLED))
-    assert (answer.node, answer.hosts, answer.other_hosts) == (None, (), ("across.local",))
-
-
 def test_what_was_placed_since_the_agent_looked_is_put_where_the_agent_puts_it():
     ledger = ledger_of(pool("a", 4, 3), holders=pods("a", 4, 3))
     assert placed(ledger, eighths(4, reservation="r-1", **POOLED)).node == "a"
@@ -102,12 +61,6 @@ def test_what_was_placed_since_the_agent_looked_is_put_where_the_agent_puts_it()
     assert placed(ledger, eighths(5, reservation="r-2", **POOLED)).node == "a"
     ledger = ledger_of(pool("a", 0, 0), holders=pods("a", 4, 4, 3))
     assert placed(ledger, eighths(5, **POOLED)).node == "a"
-
-
-def test_several_whole_gpus_need_idle_cards():
-    ledger = ledger_of(pool("a", 1, 0, 7), pool("b", 0, 0, 8), holders=(*pods("a", 1, 7), *pods("b", 8)))
-    answer = placed(ledger, request_of(Fraction(16, 8), **POOLED))
-    assert (answer.node, answer.other_hosts) == ("b", ("a.local",))
 
 
 def test_after_a_pod_ended_nobody_tells_of_which_card_until_the_agent_looks_again():
@@ -130,3 +83,10 @@ def test_with_many_hosts_to_shut_out_the_pod_names_those_with_room():
     ledger = ledger_of(*across, pool("whole", 0, 8), holders=(*held, *pods("whole", 8)))
     answer = placed(ledger, eighths(4, **POOLED))
     assert (answer.node, answer.hosts, answer.other_hosts) == ("whole", ("whole.local",), ())
+
+
+def test_pods_that_differ_only_in_their_containers_slices_need_other_cards():
+    ledger = ledger_of(pool("a", 4, 4), pool("b", 2, 6), holders=(*pods("a", 4, 4), *pods("b", 2, 6)))
+    for split, node in (((4, 4), "a"), ((6, 2), "b"), ((4, 4), "a")):
+        share = Fraction(8, 8).shared_by([Fraction(slices, 8) for slices in split])
+        assert placed(ledger, request_of(share, **POOLED)).node == node

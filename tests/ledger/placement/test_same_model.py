@@ -7,17 +7,10 @@ import pytest
 from kube.names import GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints
 from ledger.from_kubernetes import pod_from_object
-from ledger.ledger import Ledger
-from ledger.placement_request import Assumption, Placement, PlacementRequest, Unschedulable
+from ledger.placement_request import Assumption, PlacementRequest, Unschedulable
 from modes.facts import NodeFact
 from modes.resource_names import ResourceNames
-from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
-
-
-def placed(ledger: Ledger, request: PlacementRequest) -> Placement:
-    answer = ledger.place(request, 0.0)
-    assert isinstance(answer, Placement)
-    return answer
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, placed
 
 
 def of_model(name: str, product: str, mib: int = 81920, count: int = 1) -> NodeFact:
@@ -36,12 +29,6 @@ def test_the_first_pod_decides_the_model_and_is_bound_to_it():
     ledger = ledger_of(*FLEET, holders=(holder("p", "h", (0, 4), owner="train"),))
     answer = placed(ledger, same(8))
     assert (answer.node, answer.model, answer.memory_values) == ("i", "H100", ("81920",))
-
-
-def test_models_of_other_memory_are_other_models():
-    nodes = (of_model("small", "A100", 40960), of_model("a", "A100"), of_model("b", "A100"))
-    ledger = ledger_of(*nodes, holders=(holder("p", "a", (0, 8), owner="train"),))
-    assert placed(ledger, same(1)).node == "b"
 
 
 def test_while_the_model_is_full_the_pod_waits_for_it_though_another_is_free():
@@ -87,11 +74,6 @@ def test_nodes_that_tell_no_model_bind_a_pod_to_their_memory():
     )
     answer = placed(ledger, same(8))
     assert (answer.node, answer.model, answer.memory_values) == ("b", None, ("40960",))
-
-
-def test_other_owners_are_free_to_choose():
-    ledger = ledger_of(*FLEET, holders=(holder("p", "h", (0, 4), owner="serve"),))
-    assert placed(ledger, eighths(4, owner="train", same_model=True, reservation="r")).model is not None
 
 
 def test_what_is_assumed_is_bound_to_the_model_as_well():

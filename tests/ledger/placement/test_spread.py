@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from ledger.ledger import Ledger
-from ledger.placement_request import Placement, PlacementRequest
-from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
+from ledger.placement_request import PlacementRequest
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, placed
 from tests.ledger.snapshot import books
 
 
 def spread(slices: int = 2, number: int = 0, **changes: object) -> PlacementRequest:
     return eighths(slices, **{"owner": "train", "place": "spread", "reservation": f"r-{number}", **changes})
-
-
-def placed(ledger: Ledger, request: PlacementRequest) -> Placement:
-    answer = ledger.place(request, 0.0)
-    assert isinstance(answer, Placement)
-    return answer
 
 
 def places(ledger: Ledger, count: int, **changes: object) -> list[tuple[str | None, tuple[int, ...]]]:
@@ -30,34 +24,6 @@ def test_replicas_go_to_other_nodes_first_then_to_other_gpus():
     assert sorted(found[6:]) == [("a", (0,)), ("b", (0,)), ("c", (0,))]
 
 
-def test_packed_replicas_share_a_gpu_as_ever():
-    assert places(ledger_of(gpu_node("a"), gpu_node("b")), 4, place="pack") == [("a", (0,))] * 4
-
-
-def test_pods_that_stand_alone_are_packed():
-    assert places(ledger_of(gpu_node("a"), gpu_node("b")), 4, owner="") == [("a", (0,))] * 4
-
-
-def test_owners_are_spread_each_for_itself():
-    ledger = ledger_of(gpu_node("a"), gpu_node("b"))
-    first = placed(ledger, spread())
-    assert placed(ledger, spread(number=1, owner="serve")).node == first.node
-    assert placed(ledger, spread(number=2)).node != first.node
-
-
-def test_whole_gpus_are_spread_too():
-    found = places(ledger_of(gpu_node("a", 4), gpu_node("b", 4)), 4, slices=16)
-    assert [node for node, _ in found] == ["a", "b", "a", "b"]
-
-
-def test_a_full_node_is_passed_over_for_one_with_more_replicas():
-    full = holder("full", "b", (0, 8), (1, 8))
-    assert [node for node, _ in places(ledger_of(gpu_node("a"), gpu_node("b"), holders=(full,)), 2)] == [
-        "a",
-        "a",
-    ]
-
-
 def test_where_every_node_has_replicas_the_fewest_are_found_however_many_counts_there_are():
     pods = [holder(f"p{i}", f"n{i % 12}", (i // 12 % 8, 1), owner="train") for i in range(40)]
     ledger = ledger_of(*(gpu_node(f"n{i}", 8) for i in range(12)), holders=tuple(pods))
@@ -68,13 +34,6 @@ def test_a_pooled_mode_spreads_over_nodes():
     nodes = [gpu_node(name, 0, pooled=16, pooled_gpus=2) for name in "abc"]
     found = places(ledger_of(*nodes), 6, mode="pooled")
     assert sorted(node for node, _ in found) == ["a", "a", "b", "b", "c", "c"]
-
-
-def test_a_replica_that_goes_makes_room_for_the_next():
-    ledger = ledger_of(gpu_node("a"), gpu_node("b"), holders=(holder("p", "a", (0, 2), owner="train"),))
-    assert placed(ledger, spread()).node == "b"
-    ledger.remove_pod(("default", "p"))
-    assert placed(ledger, spread(number=1)).node == "a"
 
 
 def test_after_a_restart_the_same_is_known_from_the_pods_alone():
