@@ -8,7 +8,7 @@ TESTABLE := .venv/testable
 READY := .venv/ready
 BENCHES := handler webhook rotation placement regimes controller cluster
 
-.PHONY: help demo test test-cluster test-nodes test-long test-oldest browser screenshots clearml lint bench bench-gpu bench-packing $(BENCHES:%=bench-%) bench-campaign cluster chart metrics sbom audit references lock clean
+.PHONY: help demo test test-cluster test-nodes test-long test-oldest browser screenshots clearml lint bench bench-gpu bench-packing $(BENCHES:%=bench-%) cluster chart metrics sbom audit references lock clean
 help: ## List all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
@@ -73,10 +73,6 @@ bench-regimes: $(READY) ## Compare placement on clusters for which nothing was t
 bench-controller: $(READY) ## Find the controller's longest step and its memory at 10,000 nodes and 80,000 pods, and with the largest pods
 	$(BIN)/python -m bench.controller_loop $(BENCH)
 	$(BIN)/python -m bench.large_objects
-
-bench-campaign: $(READY) ## Make 5 million hostile decisions, one hour; REVIEWS=N DECISIONS=N for less, SEED=S for others, SAVE=DIR keeps the findings
-	$(BIN)/python -m tests.long.campaign.decisions --reviews $(or $(REVIEWS),1200000) --seed $(or $(SEED),1) $(if $(SAVE),--save $(SAVE))
-	$(BIN)/python -m tests.long.campaign.controller --decisions $(or $(DECISIONS),2600000) --seed $(or $(SEED),1)
 
 bench-gpu: $(READY) ## On a machine with a GPU, measure what tests without one cannot; LIMITER=FILE names libvgpu.so
 	$(BIN)/python -m bench.gpu $(if $(LIMITER),--limiter $(LIMITER)) $(BENCH)

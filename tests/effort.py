@@ -11,7 +11,6 @@ PARTS = (
     "agent",
     "baremetal",
     "bench",
-    "campaign",
     "control_plane",
     "controller",
     "ledger",

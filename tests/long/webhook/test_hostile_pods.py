@@ -1,0 +1,309 @@
+"""Pods changed by hostile hands, before and between reviews: what is let in never has more than its share.
+
+The rules here look at the stored pod alone, and know nothing of the product's code. All policies have mode
+per-gpu, with limiter hami-core or none.
+"""
+
+import copy
+import json
+import posixpath
+import random
+import re
+from collections import Counter
+
+import pytest
+
+from tests.long.webhook.hostile_pods import (
+    EIGHTHS,
+    GIVE_DEVICES,
+    PATHS,
+    PREFIX,
+    REQUIRED,
+    TAMPERS,
+    VARIABLES,
+    containers_of,
+)
+from tests.webhook.support import FIXTURES, LABEL, Webhook, container, decide, fixture_review, pod, policies
+
+QUOTA = 24
+"""Slices of each namespace with a quota."""
+NAMESPACES = ("team", "other")
+WHOLE = {"0.500": 4, "0.875": 7, "1.000": 8, "2": 16}
+POLICIES = {
+    "default": ("", EIGHTHS),
+    "quota": (f"quotas: {{namespaces: {{team: {{slices: {QUOTA}}}, other: {{slices: {QUOTA}}}}}}}", EIGHTHS),
+    "reserve": ("memory: {reserveMiB: 100}", EIGHTHS),
+    "none": ("limiter: none", EIGHTHS),
+    "whole": (f"fractions: {json.dumps(WHOLE)}", WHOLE),
+}
+"""Keys of the default policy, and the slices of its labels."""
+PROTECTED = [
+    "/dev",
+    "/etc/cdi",
+    "/etc/kubernetes",
+    "/etc/rancher",
+    "/run/containerd",
+    "/run/dockershim.sock",
+    "/run/nvidia",
+    "/sys",
+    "/usr/local/vgpu",
+    "/var/lib/clearml-injector",
+    "/var/lib/kubelet",
+    "/var/snap/microk8s",
+]
+LIBRARY = "/usr/local/vgpu/libvgpu.so"
+OUR_OWN = {
+    "image": "docker.io/projecthami/hamicore:v2.10.0",
+    "command": ["sh", "-c", f"cp /k8s-vgpu/lib/nvidia/libvgpu.so.* {LIBRARY}"],
+    "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}],
+    "securityContext": {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "runAsNonRoot": True,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+        "runAsUser": 65534,
+    },
+}
+REVIEWS, EPOCH = 4000, 400
+
+
+def faults(stored, fractions, reserve=0):
+    """Everything by which a stored pod, which asks for a part of one GPU, could have more than that."""
+    spec, said = stored["spec"], stored["metadata"].get("annotations") or {}
+    slices = fractions.get(stored["metadata"]["labels"][LABEL])
+    index, chosen = said.get(f"{PREFIX}gpu-index", ""), said.get(f"{PREFIX}gpu-container")
+    if slices is None or said.get(f"{PREFIX}slices") != str(slices):
+        yield f"{said.get(f'{PREFIX}slices')} slices of {slices}"
+        return
+    inits, regular = spec.get("initContainers") or [], spec["containers"]
+    everyone = [*inits, *regular]
+    wanted = {f"nvidia.com/gpu-{each}": str(min(8, slices)) for each in index.split(",")}
+    if len(wanted) != max(1, slices // 8):
+        yield f"index {index!r} of {slices} slices"
+    holders = [each for each in regular if each["name"] == chosen]
+    if len(holders) != 1 or amounts(holders[0]) != wanted:
+        yield f"{chosen} does not have {wanted}"
+    for each in everyone:
+        has_gpu = bool(amounts(each))
+        if has_gpu and (amounts(each) != wanted or (each in regular and each not in holders)):
+            yield f"{each['name']} has {amounts(each)}"
+        if has_gpu and each in inits and each.get("restartPolicy") == "Always":
+            yield f"sidecar {each['name']} holds a GPU"
+        if not has_gpu and values(each, "NVIDIA_VISIBLE_DEVICES") != ["void"]:
+            yield f"{each['name']} sees GPUs"
+        yield from rights(each) if has_gpu else ()
+        paths = [normal(mount["mountPath"]) for mount in each.get("volumeMounts") or []]
+        yield from (f"mount {path}" for path in paths if path.startswith("/run/nvidia-container-devices"))
+    if max(Counter(each["name"] for each in everyone).values()) > 1:
+        yield "two containers of one name"
+    yield from ways_around(spec, said)
+    if slices < 8:
+        yield from memory(spec, said.get(f"{PREFIX}memory-mib", ""), slices, reserve)
+
+
+def amounts(each):
+    """What a container has of GPUs, by limits and requests, which are the same."""
+    resources = each.get("resources") or {}
+    limits, requests = (
+        {k: str(v) for k, v in (resources.get(field) or {}).items()} for field in ("limits", "requests")
+    )
+    found = {name: amount for name, amount in (requests | limits).items() if is_gpu(name) and amount != "0"}
+    return found if all(requests.get(name) == limits.get(name) for name in found) else found | {"?": "?"}
+
+
+def is_gpu(name):
+    return name.startswith(("nvidia.com/", "clear.ml/fraction-", "deviceclass.resource.kubernetes.io/"))
+
+
+def values(each, name):
+    return [
+        None if e.get("valueFrom") else e.get("value", "") for e in each.get("env") or [] if e["name"] == name
+    ]
+
+
+def rights(each):
+    context = each.get("securityContext") or {}
+    added = {
+        str(name).upper().removeprefix("CAP_")
+        for name in (context.get("capabilities") or {}).get("add") or []
+    }
+    if context.get("privileged") or added & {"ALL", "SYS_ADMIN"}:
+        yield f"{each['name']} is privileged or has {added}"
+
+
+def ways_around(spec, said):
+    yield from (f"annotation {name}" for name in said if name.startswith(GIVE_DEVICES))
+    if spec.get("hostPID") or spec.get("hostIPC") or spec.get("resourceClaims"):
+        yield "hostPID, hostIPC or resourceClaims"
+    for volume in spec.get("volumes") or []:
+        path = (volume.get("hostPath") or {}).get("path")
+        if path is not None and any(overlap(normal(path), place) for place in PROTECTED):
+            yield f"hostPath {path}"
+
+
+def memory(spec, mib, slices, reserve):
+    """Each way to match a node binds its memory so that the limit is the share of it."""
+    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(REQUIRED) or {}
+    terms = [each for each in required.get("nodeSelectorTerms") or [] if any(each.values())]
+    if not terms:
+        yield "no node affinity binds the memory"
+    for term in terms:
+        bound = [
+            {str(int(value) * slices // 8 - reserve) if value.isdigit() else None for value in each["values"]}
+            for each in term.get("matchExpressions") or []
+            if (each.get("key"), each.get("operator")) == ("nvidia.com/gpu.memory", "In")
+        ]
+        if {mib} not in bound:
+            yield f"memory {mib!r} is bound by {bound}"
+
+
+def limiter(stored):
+    """Each GPU container loads our library, which nobody else wrote, and has the limit once."""
+    spec, mib = stored["spec"], stored["metadata"]["annotations"][f"{PREFIX}memory-mib"]
+    everyone, ours = [*(spec.get("initContainers") or []), *spec["containers"]], set()
+    others = {name for each in everyone if not is_ours(each) for name in writes(each)}
+    for each in everyone:
+        if not amounts(each):
+            ours |= writes(each) - others
+            continue
+        library = at(each, "/usr/local/vgpu")
+        if not library <= ours or len(library) != 1 or len(at(each, "/usr/local/vgpu-cache")) != 1:
+            yield f"{each['name']} loads {library}, and ours are {ours}"
+        if re.split("[: ]", (values(each, "LD_PRELOAD") or [""])[0] or "")[0] != LIBRARY:
+            yield f"{each['name']} preloads {values(each, 'LD_PRELOAD')}"
+        if values(each, "CUDA_DEVICE_MEMORY_LIMIT_0") != [f"{mib}m"]:
+            yield f"{each['name']} is limited to {values(each, 'CUDA_DEVICE_MEMORY_LIMIT_0')}"
+        yield from (f"{name} is set" for name in ("CUDA_DISABLE_CONTROL", "LD_AUDIT") if values(each, name))
+        paths = [normal(mount["mountPath"]) for mount in each.get("volumeMounts") or []]
+        yield from ("an override" for path in paths if path == "/overrideEnv")
+
+
+def writes(each):
+    return {mount["name"] for mount in each.get("volumeMounts") or [] if not mount.get("readOnly")}
+
+
+def at(each, place):
+    """The volumes that a container has at a place; "?" for what is not mounted there as a whole."""
+    mounts = [
+        m for m in each.get("volumeMounts") or [] if f"{normal(m['mountPath'])}/".startswith(f"{place}/")
+    ]
+    return {m["name"] if m["mountPath"] == place and not m.get("subPath") else "?" for m in mounts}
+
+
+def is_ours(each):
+    """Whether an init container does what the limiter's does, with nothing from outside in it."""
+    kept = {field: each.get(field) for field in OUR_OWN}
+    places = {normal(mount["mountPath"]) for mount in each.get("volumeMounts") or []}
+    more = [field for field in ("args", "envFrom", "lifecycle", "restartPolicy") if each.get(field)]
+    return kept == OUR_OWN and places == {"/usr/local/vgpu"} and not more
+
+
+def normal(path):
+    found = posixpath.normpath("/" + path.lstrip("/"))
+    return found.removeprefix("/var") if f"{found}/".startswith("/var/run/") else found
+
+
+def overlap(path, place):
+    return f"{path}/".startswith(f"{place}/") or f"{place}/".startswith(f"{path.rstrip('/')}/")
+
+
+def bases():
+    """Pods to begin with: recorded ones, and some of several containers."""
+    asking = {"nvidia.com/gpu": "1"}
+    names = sorted(path.stem for path in (FIXTURES / "admission-reviews").glob("*.json"))
+    recorded = [fixture_review(name)["request"] for name in names]
+    creates = [
+        r["object"] for r in recorded if r["operation"] == "CREATE" and r["resource"]["resource"] == "pods"
+    ]
+    return [
+        *(each for each in creates if LABEL in (each["metadata"].get("labels") or {})),
+        pod(),
+        pod(containers=[container(limits=asking), container("side")]),
+        pod(initContainers=[container("warm", limits=asking), container("mesh", restartPolicy="Always")]),
+        pod(fraction="0.125", volumes=[{"name": "data", "emptyDir": {}}], nodeSelector={"a": "b"}),
+    ]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_no_pod_that_is_let_in_has_more_than_its_share(policy):
+    text, fractions = POLICIES[policy]
+    codes, of_policy = Counter(), policies(text)
+    for epoch in range(REVIEWS // len(POLICIES) // EPOCH):
+        dice = random.Random(f"20-{policy}-{epoch}")  # noqa: S311 repeatable, no secret
+        webhook, known = Webhook(of_policy), bases()
+        held = Counter()
+        for number in range(EPOCH):
+            found = copy.deepcopy(dice.choice(known))
+            found["metadata"]["name"] = f"pod-{number}"
+            for _ in range(dice.choice((0, 1, 1, 2, 2, 3, 5))):
+                dice.choice(TAMPERS)(found, dice)
+            namespace = dice.choice(NAMESPACES)
+            decided = webhook.decide(found, namespace=namespace, uid=f"{dice.getrandbits(128):032x}")
+            codes[decided.code] += 1
+            if decided.code not in ("injected", "unchanged"):
+                continue
+            stored = decided.stored
+            assert list(faults(stored, fractions, 100 * (policy == "reserve"))) == []
+            slices = int(stored["metadata"]["annotations"][f"{PREFIX}slices"])
+            if slices < 8 and policy != "none":
+                assert list(limiter(stored)) == []
+            held[namespace] += slices
+            known = [*known, stored][-60:]
+        over = [gpu for node in webhook.ledger.view().nodes for gpu in node.gpus if gpu.used > gpu.capacity]
+        assert over == []
+        assert policy != "quota" or max(held.values()) <= QUOTA
+    assert codes["injected"] > 20
+    assert len(codes) > 10, codes
+
+
+@pytest.fixture(scope="module")
+def genuine():
+    asking = {"nvidia.com/gpu": "1"}
+    made = pod(
+        initContainers=[container("warm", limits=asking)],
+        containers=[container(limits=asking), container("side")],
+    )
+    return decide(made).stored
+
+
+def of(found, name):
+    return {each["name"]: each for each in containers_of(found)}[name]
+
+
+WAYS = {
+    "nothing": (lambda _: None, False),
+    "other slices": (lambda p: p["metadata"]["annotations"].update({f"{PREFIX}slices": "1"}), True),
+    "other memory": (lambda p: p["metadata"]["annotations"].update({f"{PREFIX}memory-mib": "1"}), True),
+    "CDI": (lambda p: p["metadata"]["annotations"].update({"nvidia.cdi.k8s.io": "all"}), True),
+    "the node's memory": (lambda p: p["spec"].update(hostIPC=True), True),
+    "GPUs for a second": (lambda p: of(p, "side").update(env=[]), True),
+    "slices for a second": (
+        lambda p: of(p, "side").update(resources={"limits": {"nvidia.com/gpu-1": "1"}}),
+        True,
+    ),
+    "rights": (
+        lambda p: of(p, "train").update(securityContext={"capabilities": {"add": ["cap_sys_admin"]}}),
+        True,
+    ),
+    "a raised limit": (lambda p: of(p, "train")["env"].append({"name": VARIABLES[0], "value": "9m"}), True),
+    "an image of theirs": (lambda p: of(p, "gpu-limiter").update(image="evil"), True),
+    "no library": (lambda p: p["spec"]["initContainers"].reverse(), True),
+    "a device list": (
+        lambda p: of(p, "side").update(volumeMounts=[{"name": "x", "mountPath": PATHS[-2]}]),
+        True,
+    ),
+    "a path of the node": (
+        lambda p: p["spec"]["volumes"].append({"name": "x", "hostPath": {"path": "/etc"}}),
+        True,
+    ),
+    "any node": (lambda p: p["spec"].pop("affinity"), True),
+    "a container twice": (lambda p: p["spec"]["containers"].append(of(p, "side")), True),
+}
+
+
+@pytest.mark.parametrize(("change", "is_seen"), WAYS.values(), ids=WAYS)
+def test_the_rules_see_a_way_past_a_share(genuine, change, is_seen):
+    found = copy.deepcopy(genuine)
+    change(found)
+    assert bool([*faults(found, EIGHTHS), *limiter(found)]) is is_seen
