@@ -52,7 +52,7 @@ class Installation:
         command = [COMMAND, "webhook", *options, *more, *setup.options]
         return Process(command, self.folder / f"webhook-{number}.log", grace_s=GRACE_S)
 
-    def start_controller(self) -> Process:
+    def start(self) -> Process:
         port, health_port = self.ports[2]
         options = [f"--port={port}", f"--health-port={health_port}", f"--tls-dir={self.mounts[2]}"]
         names = ["--tls-name=localhost", "--tls-name=127.0.0.1", f"--issue-certificates={NAME}"]
@@ -130,12 +130,12 @@ def installation(control_plane, namespace, nodes, tmp_path):
 @contextmanager
 def controlled(installation):
     """A controller that can be killed and started again: `killed()`."""
-    running = [installation.start_controller()]
+    running = [installation.start()]
 
     def kill():
         os.killpg(running[0].pid, signal.SIGKILL)
         running[0].stop()
-        running[0] = installation.start_controller()
+        running[0] = installation.start()
 
     try:
         yield kill

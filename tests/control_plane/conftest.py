@@ -5,11 +5,13 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from certs.authority import make_authority
 from cli.app import app
 from testbed import binaries
 from testbed.admission_server import AdmissionServer
@@ -17,6 +19,13 @@ from testbed.api import Object
 from testbed.chart import RELEASE, Helm
 from testbed.cluster import Cluster
 from testbed.command import Output
+from testbed.controller_process import (
+    SHORT_LEASE,
+    Controller,
+    install_crd,
+    registered_webhook,
+    write_tls,
+)
 from testbed.gpu_nodes import GpuNode, schedulable
 from testbed.process import eventually, tail
 from testbed.product import POLICIES, Setup, Webhook, decides, self_signed
@@ -34,6 +43,7 @@ NOT_ENDED_BY_PODS = (
 
 Kubectl = Callable[..., Output]
 Nodes = Callable[..., list[str]]
+StartController = Callable[..., Controller]
 StartWebhook = Callable[..., "Registered"]
 
 
@@ -214,3 +224,38 @@ def webhook(control_plane: Cluster, namespace: str, setup, tmp_path: Path) -> It
             return Registered(product, recorder.reviews if recorder else [])
 
         yield start
+
+
+@pytest.fixture
+def start(control_plane: Cluster, namespace: str, tmp_path: Path) -> Iterator[StartController]:
+    """Start a controller of the test's Lease, with more options; it ends with the test."""
+    install_crd(control_plane.api)
+    authority = make_authority(datetime.now(UTC))
+    tls = write_tls(tmp_path / "tls", authority)
+    with ExitStack() as stack:
+
+        def one(name: str = "controller", *more: str, kubeconfig: Path = control_plane.kubeconfig):
+            options = (*SHORT_LEASE, *more)
+            running = Controller(kubeconfig, tmp_path, tls, f"lease-{namespace}", name=name, more=options)
+            stack.callback(running.stop)
+            return running
+
+        one.authority = authority  # type: ignore[attr-defined]
+        yield one
+
+
+@pytest.fixture
+def serve(control_plane: Cluster, namespace: str, start, tmp_path: Path):
+    """Run a controller that leads, with more options, and a webhook that asks it, under a default policy."""
+    with ExitStack() as stack:
+
+        def one(policy: str = "", *more: str) -> tuple[Controller, Webhook]:
+            folder = tmp_path / "served-policies"
+            folder.mkdir()
+            (folder / "default.yaml").write_text(f"kind: Policy\nname: default\n{policy}\n")
+            controller = start("controller", f"--policies={folder}", *more)
+            controller.until_leading()
+            asking = registered_webhook(control_plane.api, namespace, controller, tmp_path, folder)
+            return controller, stack.enter_context(asking)
+
+        yield one

@@ -1,12 +1,7 @@
 """Pods that only a node's agent limits, on a real control plane: placed where one runs, else refused."""
 
 import re
-from datetime import UTC, datetime
 
-import pytest
-
-from certs.authority import make_authority
-from testbed.controller_process import Controller, install_crd, registered_webhook, write_tls
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
 from testbed.registration import labelled_pod
@@ -14,30 +9,9 @@ from tests.control_plane.agent_reports import forget, report
 from tests.control_plane.test_controller_placement import USED, create
 
 POLICY = """
-kind: Policy
-name: default
 limits: {from: agent}
 fractions: {"0.250": 2, "0.500": 4, "1.000": 8}
 """
-
-
-@pytest.fixture
-def controller(control_plane, namespace, tmp_path):
-    install_crd(control_plane.api)
-    tls = write_tls(tmp_path / "tls", make_authority(datetime.now(UTC)))
-    with Controller(control_plane.kubeconfig, tmp_path, tls, f"agents-{namespace}") as running:
-        running.until_leading()
-        yield running
-
-
-@pytest.fixture
-def webhook(control_plane, namespace, controller, tmp_path):
-    """A registered webhook whose pods an agent limits."""
-    policies = tmp_path / "policies"
-    policies.mkdir()
-    (policies / "default.yaml").write_text(POLICY)
-    with registered_webhook(control_plane.api, namespace, controller, tmp_path, policies) as running:
-        yield running
 
 
 def preferred(pod):
@@ -55,8 +29,9 @@ def chosen(control_plane, namespace, name, fraction):
 
 
 def test_only_nodes_with_a_running_agent_are_chosen_with_the_controller_and_without(
-    control_plane, namespace, nodes, controller, webhook
+    control_plane, namespace, nodes, serve
 ):
+    controller, webhook = serve(POLICY)
     already = webhook.figure(USED)
     # By its free slices alone the node with another plugin would be the better one.
     plugin, agent = nodes(GpuNode(gpus=1, cpu="32"), GpuNode(gpus=4))
@@ -102,8 +77,9 @@ UNEQUAL = [card(0, "NVIDIA A100-SXM4-40GB", 40960), card(1, "NVIDIA A100-SXM4-80
 
 
 def test_the_scheduler_binds_pods_that_name_a_card_only_where_the_card_of_their_number_is_such_a_one(
-    control_plane, namespace, nodes, controller, webhook
+    control_plane, namespace, nodes, serve
 ):
+    serve(POLICY)
     said = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}
     liar, true = nodes(GpuNode(gpus=2, labels=said, cpu="32"), GpuNode(gpus=2, labels=said, cpu="16"))
     report(control_plane, liar, gpus=UNEQUAL)

@@ -1,12 +1,9 @@
 """Nodes without a serving agent on a real API server: held, let go, and never another's taint touched."""
 
-from contextlib import ExitStack
-
 import pytest
 import yaml
 
 from testbed.chart import CHART, RELEASE, Helm, objects_of
-from testbed.controller_process import SHORT_LEASE, Controller, install_crd, write_tls
 from testbed.gpu_nodes import GpuNode, schedulable
 from testbed.process import eventually
 from tests.control_plane.agent_reports import report
@@ -18,22 +15,6 @@ ON = {"agent": {"enabled": True, "offer": "device-plugin"}}
 
 def agent_pods(selector):
     return f'--agent-pods={{"nodeSelector":{{"pool":"{selector}"}},"tolerations":[{{"operator":"Exists"}}]}}'
-
-
-@pytest.fixture
-def start(control_plane, namespace, tmp_path):
-    """Start a controller with more options, which ends with the test."""
-    install_crd(control_plane.api)
-    tls = write_tls(tmp_path / "tls")
-    with ExitStack() as stack:
-
-        def one(*more):
-            options = (*SHORT_LEASE, *more)
-            running = Controller(control_plane.kubeconfig, tmp_path, tls, f"taint-{namespace}", more=options)
-            stack.callback(running.stop)
-            return running
-
-        yield one
 
 
 @pytest.fixture
@@ -80,7 +61,7 @@ def is_free(control_plane, node):
 def test_a_node_takes_pods_only_while_its_agent_serves(start, make_node, control_plane, namespace):
     covered, other = make_node("covered", pool=namespace), make_node("other", pool="else")
     set_boot(control_plane, covered, "boot-1")
-    controller = start(agent_pods(namespace))
+    controller = start("controller", agent_pods(namespace))
     eventually(is_held(control_plane, covered), "the node that no agent has reported from is held")
     report(control_plane, covered, bootID="boot-1")
     eventually(is_free(control_plane, covered), "it is let go when its agent serves")

@@ -3,16 +3,13 @@
 import re
 
 import pytest
-import yaml
 
 from charts.generate import CHART
 from testbed.api import ApiError
-from testbed.chart import Helm
 from testbed.process import eventually, free_ports
 from testbed.registration import configuration, labelled_pod, probe, refuses, registered
 
 RULES = (CHART / "files" / "rules.yaml").read_text()
-RULE = {"monitoring": {"prometheusRule": {"enabled": True}}}
 
 
 def down(**entry):
@@ -60,32 +57,3 @@ def test_a_webhook_that_is_passed_over_is_counted_as_the_alert_reads_it(series, 
         eventually(counted, "a pod that came in without the webhook is counted")
     finally:
         control_plane.api.delete(config["kind"], "fractions", api=config["apiVersion"])
-
-
-def groups(helm, values):
-    [rule] = [obj for obj in helm.rendered({**RULE, **values}) if obj["kind"] == "PrometheusRule"]
-    return rule["spec"]["groups"]
-
-
-def test_the_rendered_rules_name_the_installation_and_are_all_there(control_plane, tmp_path):
-    found = groups(Helm(control_plane, tmp_path), {"fullnameOverride": "mine"})
-    assert [group["name"] for group in found] == [
-        "fraction-injector",
-        "fraction-injector-webhook",
-        "fraction-injector-api-server",
-        "fraction-injector-controller",
-    ]
-    text = yaml.safe_dump({"groups": found}, width=1000)
-    assert 'mutatingwebhookconfiguration="mine"' in text
-    assert 'name="fractions.clearml-injector.io"' in text
-
-
-def test_nobody_is_missed_who_is_not_installed(control_plane, tmp_path):
-    helm = Helm(control_plane, tmp_path)
-    elsewhere = {
-        "webhook": {"url": "https://127.0.0.1:8443/mutate", "caBundle": "QUJD"},
-        "controller": {"enabled": False},
-        "tls": {"mode": "existing-secret"},
-    }
-    names = [group["name"] for group in groups(helm, elsewhere)]
-    assert names == ["fraction-injector", "fraction-injector-api-server"]

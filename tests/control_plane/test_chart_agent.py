@@ -1,14 +1,11 @@
 """The node agent's part of the chart: off by default, what it mounts, and how few rights it has."""
 
-import subprocess
-
 import pytest
 import yaml
 
 from kube.dra import DRIVER, NVIDIA_DRIVER
 from policies.loading.loader import load_policies
 from testbed.chart import CHART, RELEASE, objects_of
-from testbed.product import COMMAND
 
 ON = {"agent": {"enabled": True, "offer": "device-plugin"}}
 
@@ -25,13 +22,6 @@ def merged(**agent):
 
 def test_it_is_off_unless_the_values_say_otherwise(helm):
     assert not [each for each in helm.rendered({}) if "agent" in each["metadata"]["name"]]
-
-
-def test_it_is_started_with_options_that_it_knows(helm):
-    [container] = agent_of(helm, ON)["containers"]
-    subcommand, *options = container["args"]
-    known = subprocess.run([COMMAND, subcommand, "--help"], capture_output=True, text=True, check=True).stdout
-    assert {option.partition("=")[0] for option in options} <= set(known.split())
 
 
 def test_folders_of_the_node_are_where_its_options_say(helm):
@@ -143,11 +133,6 @@ def rules_of_dra(helm, values):
     return [rule for each in agents for rule in each["rules"] if "resource.k8s.io" in rule["apiGroups"]]
 
 
-def test_by_dra_it_needs_cdi(helm):
-    with pytest.raises(AssertionError, match=r"agent.offer: dra requires agent.deviceListStrategy: cdi"):
-        helm.rendered(merged(offer="dra", deviceListStrategy="envvar"))
-
-
 def test_its_rights_are_to_read_a_node_and_to_write_what_it_says_of_it(helm):
     objects = helm.rendered(ON)
     account = agent_of(helm, ON)["serviceAccountName"]
@@ -165,14 +150,6 @@ def test_its_rights_are_to_read_a_node_and_to_write_what_it_says_of_it(helm):
     ]
 
 
-def test_the_last_words_of_an_agent_that_cannot_start_are_in_its_pods_status(helm):
-    pod = agent_of(helm, ON)
-    containers = [*pod["initContainers"], *pod["containers"]]
-    policies = {each["name"]: each.get("terminationMessagePolicy") for each in containers}
-    wanted = dict.fromkeys(("library", "ask-runtime", "agent"), "FallbackToLogsOnError")
-    assert policies == wanted
-
-
 def test_it_is_privileged_only_where_the_values_say_so(helm):
     contexts = [each["securityContext"] for each in agent_of(helm, ON)["containers"]]
     assert contexts == [
@@ -184,25 +161,6 @@ def test_it_is_privileged_only_where_the_values_say_so(helm):
     ]
     [privileged] = agent_of(helm, merged(privileged=True))["containers"]
     assert privileged["securityContext"] == {"privileged": True, "readOnlyRootFilesystem": True}
-
-
-def test_the_driver_limits_only_where_the_values_say_so(helm):
-    [plain] = agent_of(helm, ON)["containers"]
-    [limiting] = agent_of(helm, merged(driverLimits=True))["containers"]
-    assert [each for each in limiting["args"] if each not in plain["args"]] == ["--driver-limits"]
-    assert {**limiting, "args": plain["args"]} == plain
-
-
-def test_cards_that_are_divided_are_named_as_the_values_name_them(helm):
-    values = merged(divide=["0", "GPU-a1b2-c3", "A100-40*"], trustedResources=["nvidia.com/gpu"])
-    arguments = agent_of(helm, values)["containers"][0]["args"]
-    named = [each for each in arguments if each.startswith(("--divide", "--trust"))]
-    assert named == [
-        "--divide=0",
-        "--divide=GPU-a1b2-c3",
-        "--divide=A100-40*",
-        "--trust-resource=nvidia.com/gpu",
-    ]
 
 
 def test_it_sees_the_nodes_processes_only_where_the_values_ask_for_the_metrics_of_pods(helm):
@@ -246,19 +204,6 @@ def test_the_library_comes_from_the_image_of_the_policys_limiter(helm):
     assert "--library=/library" in agent["args"]
 
 
-def test_a_limiter_without_a_library_needs_no_init_container(helm):
-    known = merged(cdiEnabled=True)
-    pod = agent_of(helm, {**known, "policies": {"default": {"limiter": "none"}}})
-    assert "initContainers" not in pod
-    assert "--library=/library" not in pod["containers"][0]["args"]
-
-
-def test_the_limiter_is_that_of_the_agents_policy(helm):
-    policies = {"default": {}, "free": {"limiter": "none", "namespaces": ["free"]}}
-    pod = agent_of(helm, {"policies": policies, **merged(policy="free")})
-    assert [each["name"] for each in pod["initContainers"]] == ["ask-runtime"]
-
-
 PREFERRING = {"resources": {"prefer": ["mig", "per-gpu"]}}
 NVIDIAS = {"mode": "dra", "driver": NVIDIA_DRIVER}
 NEW, OLD = "--kube-version=1.36.1-gke.1", "--kube-version=1.35.4"
@@ -276,29 +221,9 @@ ON_AUTO = {"agent": {"enabled": True}}
         (NEW, {"agent": {"enabled": True, "deviceListStrategy": "envvar"}}, "device-plugin", "per-gpu"),
         (NEW, {"agent": {"enabled": True, "divide": ["0"]}}, "device-plugin", "per-gpu"),
         (NEW, {**ON_AUTO, "devicePlugin": {"enabled": True}}, "device-plugin", "per-gpu"),
-        (NEW, {**ON_AUTO, "policies": {"default": {"resources": {"mode": "auto"}}}}, "dra", "dra"),
-        (
-            NEW,
-            {**ON_AUTO, "policies": {"default": {"resources": {"mode": "pooled"}}}},
-            "device-plugin",
-            "pooled",
-        ),
-        (OLD, {**ON_AUTO, "policies": {"default": {"resources": {"mode": "dra"}}}}, "dra", "dra"),
         (NEW, {**ON_AUTO, "policies": {"default": {"resources": NVIDIAS}}}, "device-plugin", "dra"),
         (OLD, {**ON_AUTO, "policies": {"default": {"resources": {"driver": DRIVER}}}}, "dra", "dra"),
         (NEW, {**ON_AUTO, "policies": {"default": {}, "other": PREFERRING}}, "device-plugin", "per-gpu"),
-        (
-            NEW,
-            {**ON_AUTO, "policies": {"default": {}, "other": {"resources": {"mode": "mig"}}}},
-            "dra",
-            "dra",
-        ),
-        (
-            NEW,
-            {**ON_AUTO, "policies": {"default": {"resources": {"name": "a.test/gpu-{index}"}}}},
-            "device-plugin",
-            "per-gpu",
-        ),
     ],
 )
 def test_mode_auto_is_dra_where_the_agent_offers_cards_to_claims(helm, version, values, offer, mode):

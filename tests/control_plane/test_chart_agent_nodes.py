@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from controller.watch.agent_coverage import Coverage, read_agent_pods
 
 CLIENT = "nvidia.com/gpu.deploy.client"
@@ -67,19 +65,6 @@ def test_an_admins_own_affinity_holds_in_addition_to_that(helm):
     assert not covers(helm, {**GPU, CLIENT: PAUSED[0]}, name="extra", affinity=ZONES)
 
 
-def test_affinities_that_are_no_demand_stay_as_they_are(helm):
-    preferred = [{"weight": 1, "preference": {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}}]
-    apart = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "kubernetes.io/hostname"}]}
-    own = {
-        "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred},
-        "podAntiAffinity": apart,
-    }
-    pod, _ = demands_of(helm, affinity=own)
-    assert pod["affinity"]["podAntiAffinity"] == apart
-    assert pod["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"] == preferred
-    assert not covers(helm, {**GPU, CLIENT: PAUSED[0]}, affinity=own)
-
-
 def test_the_gpu_operator_waits_for_agents_where_the_values_say_that_it_is_there(helm):
     # Driver manager and MIG manager wait for pods of DaemonSets with this key in their nodeSelector.
     pod, _ = demands_of(helm, gpuOperator=True)
@@ -87,10 +72,3 @@ def test_the_gpu_operator_waits_for_agents_where_the_values_say_that_it_is_there
     assert covers(helm, {**GPU, CLIENT: "true"}, gpuOperator=True)
     assert not [value for value in PAUSED if covers(helm, {**GPU, CLIENT: value}, gpuOperator=True)]
     assert not covers(helm, GPU, gpuOperator=True)
-
-
-@pytest.mark.parametrize(("gpu_operator", "chooses"), [(False, False), (True, True)])
-def test_a_daemon_set_on_all_nodes_still_chooses_none_for_the_controller(helm, gpu_operator, chooses):
-    """Else nodes without GPUs, which will never have a GpuNode, would be held for good."""
-    _, given = demands_of(helm, nodeSelector={"nvidia.com/gpu.present": None}, gpuOperator=gpu_operator)
-    assert Coverage(read_agent_pods(json.dumps(given))).selects == chooses

@@ -15,7 +15,6 @@ from testbed.chart import ADMISSION, CHART, CONFIGURATION, RELEASE, objects_of
 from testbed.controller_process import CRDS, install_crd
 from testbed.kubernetes_version import SHOWS_NULL_CREATION_TIMESTAMP
 from testbed.process import eventually
-from testbed.registration import OWN_NAMESPACE
 
 pytestmark = pytest.mark.usefixtures("no_release_left")
 CA = base64.b64encode(b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n").decode()
@@ -180,16 +179,6 @@ def test_upgrades_and_rollbacks_keep_the_ca(helm, control_plane):
     assert all_drift(control_plane, objects) == []
 
 
-def test_upgrades_keep_what_the_controller_put_into_the_secrets(helm, control_plane):
-    helm.apply({})
-    for name in (f"{RELEASE}-ca", f"{RELEASE}-tls"):
-        assert "data" not in control_plane.api.get("Secret", name, OWN_NAMESPACE)
-        control_plane.api.patch("Secret", name, {"data": {"tls.crt": CA}}, OWN_NAMESPACE)
-    helm.apply({"webhook": {"replicas": 3}})
-    for name in (f"{RELEASE}-ca", f"{RELEASE}-tls"):
-        assert control_plane.api.get("Secret", name, OWN_NAMESPACE)["data"] == {"tls.crt": CA}
-
-
 @pytest.mark.parametrize("how", [[], ["--server-side"]], ids=["client-side", "server-side"])
 def test_gitops_without_helm_keeps_the_ca_too(helm, control_plane, how):
     manifest = without_crds(helm.manifest({}))
@@ -255,15 +244,3 @@ def test_the_api_server_finds_no_type_error_in_the_second_lock(helm, control_pla
         )
         assert status["observedGeneration"] == 1
         assert status["typeChecking"] == {}
-
-
-def test_force_conflicts_repairs_a_failed_upgrade(helm, control_plane):
-    helm.apply({})
-    by_hand = {"spec": {"replicas": 3}}
-    control_plane.api.patch("Deployment", f"{RELEASE}-webhook", by_hand, OWN_NAMESPACE, "apps/v1")
-    values = helm.values({"webhook": {"replicas": 4}})
-    assert helm.run("upgrade", RELEASE, str(CHART), values).code == 1
-    upgraded = helm.run("upgrade", RELEASE, str(CHART), values, "--force-conflicts")
-    assert (upgraded.code, upgraded.stderr) == (0, "")
-    found = control_plane.api.get("Deployment", f"{RELEASE}-webhook", OWN_NAMESPACE, "apps/v1")
-    assert found["spec"]["replicas"] == 4

@@ -14,7 +14,7 @@ from certs.mounted import read_tls_files
 from certs.validation import validate_files
 from cluster.kube_client import ApiError
 from kube.names import CERTIFICATE_ANNOTATION
-from testbed import authorizer, plain_http, pod_environment
+from testbed import plain_http, pod_environment
 from testbed.certificate_files import mount_like_kubelet
 from testbed.chart import ADMISSION, RELEASE, Helm
 from testbed.controller_process import SHORT_LEASE, gpu_ledger
@@ -28,7 +28,6 @@ from testbed.registration import OWN_NAMESPACE
 FAST = ("--ca-settle=1", "--ca-retry=0.5", *SHORT_LEASE)
 REFUSED = str(ApiError(403, "")).strip()
 """How the controller's log speaks of a right that it lacks."""
-VERBS = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"]
 CONTROLLER, WEBHOOK = f"{RELEASE}-controller", f"{RELEASE}-webhook"
 LEASES = ("coordination.k8s.io", "leases")
 LEDGERS = ("clearml-injector.io", "gpuledgers")
@@ -73,65 +72,79 @@ def helm(control_plane, tmp_path_factory):
     helm.uninstall()
 
 
-@pytest.fixture(scope="module")
-def resources(control_plane, helm):
-    """Every resource and subresource that the API server knows, each with its group."""
-    api = control_plane.api
-    groups = api.call("GET", "/apis")["groups"]
-    versions = {
-        "/api/v1": "",
-        **{f"/apis/{g['preferredVersion']['groupVersion']}": g["name"] for g in groups},
-    }
-    known = {
-        (group, resource["name"])
-        for path, group in versions.items()
-        for resource in api.call("GET", path)["resources"]
-    }
-    assert {("", "pods"), ("", "pods/binding"), ("apps", "deployments/scale")} <= known
-    return sorted(known)
+def granted(control_plane, account, namespace):
+    """What a service account of the chart may and others may not: resource, name or "" for all, verb."""
 
-
-def may(api, account, verb, resource, **where):
-    """Whether a service account of the chart may."""
-    return authorizer.may(api, (OWN_NAMESPACE, account), verb, resource, **where)
-
-
-def allowed(api, account, resources, namespace):
-    return {(r, verb) for r in resources for verb in VERBS if may(api, account, verb, r, namespace=namespace)}
-
-
-@pytest.mark.parametrize(
-    ("namespace", "expected"),
-    [("", EVERYWHERE), ("kube-system", EVERYWHERE), (OWN_NAMESPACE, EVERYWHERE | AT_HOME)],
-    ids=["all namespaces", "another namespace", "its own namespace"],
-)
-def test_the_controller_may_do_this_and_nothing_else(control_plane, resources, namespace, expected):
-    of_everyone = allowed(control_plane.api, "default", resources, namespace)
-    assert allowed(control_plane.api, CONTROLLER, resources, namespace) - of_everyone == expected
-
-
-@pytest.mark.parametrize("namespace", ["", OWN_NAMESPACE])
-def test_the_webhook_may_do_what_everyone_may(control_plane, resources, namespace):
-    of_everyone = allowed(control_plane.api, "default", resources, namespace)
-    assert allowed(control_plane.api, WEBHOOK, resources, namespace) == of_everyone
-
-
-@pytest.mark.parametrize(("resource", "name"), NAMED, ids=str)
-def test_single_objects_are_named(control_plane, helm, resource, name):
-    namespace = "" if resource == CONFIGURATIONS else OWN_NAMESPACE
-
-    def verbs(name, namespace):
+    def rules(name):
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview"}
+        review["spec"] = {"namespace": namespace}
+        account = f"--as=system:serviceaccount:{OWN_NAMESPACE}:{name}"
+        asked = control_plane.kubectl("create", "--filename=-", "-o=json", account, stdin=json.dumps(review))
+        status = json.loads(asked.stdout)["status"]
+        assert not status["incomplete"]
         return {
-            v
-            for v in VERBS
-            if may(control_plane.api, CONTROLLER, v, resource, namespace=namespace, name=name)
+            ((group, resource), name, verb)
+            for rule in status["resourceRules"]
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+            for name in rule.get("resourceNames") or [""]
+            for verb in rule["verbs"]
         }
 
-    created = {"create"} if resource == LEASES else set()
-    assert verbs(name, namespace) == NAMED[resource, name] | created
-    assert verbs("another", namespace) == created
-    if namespace:
-        assert verbs(name, "kube-system") == set()
+    return rules(account) - rules("default")
+
+
+def test_the_controller_may_do_this_and_nothing_else(control_plane, helm):
+    named = {(resource, name, verb) for (resource, name), verbs in NAMED.items() for verb in verbs}
+    everywhere = {each for each in named if each[0] == CONFIGURATIONS}
+    everywhere |= {(resource, "", verb) for resource, verb in EVERYWHERE}
+    at_home = everywhere | named | {(resource, "", verb) for resource, verb in AT_HOME}
+    assert granted(control_plane, CONTROLLER, "kube-system") == everywhere
+    assert granted(control_plane, CONTROLLER, OWN_NAMESPACE) == at_home
+
+
+@pytest.mark.parametrize("namespace", ["kube-system", OWN_NAMESPACE])
+def test_the_webhook_may_do_what_everyone_may(control_plane, helm, namespace):
+    assert granted(control_plane, WEBHOOK, namespace) == set()
+
+
+MEASURING = {"agent": {"enabled": True, "offer": "device-plugin", "podMetrics": True}}
+IDLE = {"idleAfter": "1h"}
+MORE = {
+    "patches pods that wait for a quota": (
+        {"queues": {"patient": {"whenOverQuota": "wait"}}},
+        {},
+        {("", "pods", "", "patch")},
+    ),
+    "evicts idle pods": (
+        {**MEASURING, "policies": {"default": {**IDLE, "reclaimIdle": "evict"}}},
+        {**MEASURING, "policies": {"default": IDLE}},
+        {("", "pods/eviction", "", "create")},
+    ),
+    "writes what pods used": (
+        MEASURING,
+        {"agent": {"enabled": True, "offer": "device-plugin"}},
+        {("", "configmaps", f"{RELEASE}-use", verb) for verb in ("get", "patch")},
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "without", "more"), MORE.values(), ids=MORE)
+def test_where_the_values_say_so_the_controller_also(helm, values, without, more):
+    def rules(values):
+        roles = [each for each in helm.rendered(values) if each["kind"] in {"Role", "ClusterRole"}]
+        return {
+            (group, resource, name, verb)
+            for role in roles
+            if role["metadata"]["name"] == CONTROLLER
+            for rule in role["rules"]
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+            for name in rule.get("resourceNames") or [""]
+            for verb in rule["verbs"]
+        }
+
+    assert rules(values) - rules(without) == more
 
 
 @pytest.mark.parametrize("mode", ["cert-manager", "existing-secret"])
@@ -274,45 +287,6 @@ def test_the_real_controller_injects_the_ca_of_an_existing_secret(control_plane,
         eventually(lambda: injected_ca(control_plane.api) == authority.certificate_pem, "the CA is injected")
     helm.apply({})
     assert refusals(log) == []
-
-
-def test_the_controller_may_patch_pods_where_pods_over_a_quota_wait_and_nothing_more(
-    control_plane, helm, resources
-):
-    of_everyone = allowed(control_plane.api, "default", resources, "kube-system")
-    helm.apply({"policies": {"default": {}}, "queues": {"patient": {"whenOverQuota": "wait"}}})
-    given = allowed(control_plane.api, CONTROLLER, resources, "kube-system") - of_everyone
-    helm.apply({})
-    assert given == EVERYWHERE | {(("", "pods"), "patch")}
-
-
-def test_the_controller_may_evict_pods_where_a_policy_evicts_idle_ones_and_nothing_more(
-    control_plane, helm, resources
-):
-    def given(**policy):
-        agent = {"enabled": True, "offer": "device-plugin", "podMetrics": True}
-        helm.apply({"agent": agent, "policies": {"default": {"idleAfter": "1h", **policy}}})
-        return allowed(control_plane.api, CONTROLLER, resources, "kube-system")
-
-    reporting, evicting = given(), given(reclaimIdle="evict")
-    helm.apply({})
-    assert evicting - reporting == {(("", "pods/eviction"), "create")}
-    assert reporting - evicting == set()
-
-
-def test_the_controller_writes_one_config_map_where_agents_measure_what_pods_use(control_plane, helm):
-    def verbs(name):
-        return {
-            verb
-            for verb in VERBS
-            if may(control_plane.api, CONTROLLER, verb, CONFIG_MAPS, namespace=OWN_NAMESPACE, name=name)
-        }
-
-    assert verbs(f"{RELEASE}-use") == set()
-    helm.apply({"agent": {"enabled": True, "offer": "device-plugin", "podMetrics": True}})
-    written, others = verbs(f"{RELEASE}-use"), verbs("another")
-    helm.apply({})
-    assert (written, others) == ({"get", "patch"}, set())
 
 
 def touched(api):

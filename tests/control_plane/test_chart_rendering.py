@@ -23,7 +23,6 @@ OFFERING = {"enabled": True, "offer": "dra"}
 """An agent that mode dra needs."""
 THREATS = Path(__file__).parents[2] / "docs" / "operating" / "threat-model.md"
 CERT_MANAGER = "github.com/cert-manager/cert-manager@v1.19.1"
-CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @pytest.fixture(scope="module")
@@ -47,12 +46,6 @@ def cert_manager(control_plane, tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", CI)
-def test_helm_finds_no_fault(helm, name):
-    linted = helm.run("lint", "--strict", str(CHART), f"--values={CI[name]}")
-    assert linted.code == 0, linted.stdout
-
-
-@pytest.mark.parametrize("name", CI)
 def test_the_api_server_accepts_every_object(helm, cert_manager, kubectl, namespace, name):
     # The test's pod is refused until its service account is there; test_chart_test runs it.
     options = (f"--namespace={namespace}", f"--values={CI[name]}", "--skip-tests")
@@ -63,28 +56,6 @@ def test_the_api_server_accepts_every_object(helm, cert_manager, kubectl, namesp
     checked = kubectl("apply", *options, "--filename=-", stdin=rendered.stdout)
     assert (checked.code, checked.stderr) == (0, "")
     assert len(checked.stdout.splitlines()) == len(objects_of(rendered.stdout))
-
-
-@pytest.mark.parametrize("name", CI)
-def test_the_product_reads_the_policies(helm, tmp_path, name):
-    values = yaml.safe_load(CI[name].read_text())
-    [found] = [
-        o for o in helm.rendered(values) if o["kind"] == "ConfigMap" and "policies" in o["metadata"]["name"]
-    ]
-    for file, content in found["data"].items():
-        (tmp_path / file).write_text(content)
-    policies = load_policies(tmp_path)
-    assert policies.resolve("default", None, None).name == "default"
-
-
-def test_the_default_policy_is_the_products_own(helm, tmp_path):
-    [found] = [o for o in helm.rendered({}) if o["metadata"]["name"] == f"{RELEASE}-policies"]
-    for file, content in found["data"].items():
-        (tmp_path / file).write_text(content)
-    ours = load_policies(tmp_path).resolve("default", None, None)
-    assert ours.slices_per_gpu == 8
-    assert [ours.limiter.name, ours.mode.resource] == ["hami-core", "nvidia.com/gpu-{index}"]
-    assert list(ours.fractions) == ["0.125", "0.250", "0.375", "0.500", "0.625", "0.750", "0.875"]
 
 
 def test_a_preset_from_a_mirror_is_one_value_and_the_second_lock_stays_as_it_is(helm, tmp_path):
@@ -127,34 +98,6 @@ def test_the_pods_meet_pod_security_restricted(helm, control_plane):
     control_plane.api.delete("Namespace", "strict")
 
 
-@pytest.mark.parametrize(
-    "tls",
-    [{}, {"mode": "existing-secret", "existingSecret": "mine"}],
-    ids=["self-managed", "existing-secret"],
-)
-def test_processes_are_started_with_options_that_they_know(helm, tls):
-    shown = {"clusterName": "berlin", "pageLinks": {"Grafana": "https://x.example"}}
-    for deployment in deployments(helm, {"controller": shown, "tls": tls}).values():
-        [container] = deployment["spec"]["template"]["spec"]["containers"]
-        subcommand, *options = container["args"]
-        known = subprocess.run(
-            [COMMAND, subcommand, "--help"], capture_output=True, text=True, check=True
-        ).stdout
-        assert {option.partition("=")[0] for option in options} <= set(known.split())
-
-
-def test_the_page_gets_the_clusters_name_and_links_as_they_are_written(helm):
-    links = {"Run book": "https://x.example/a?b=c&d='\"", "Grafana": "http://grafana"}
-    found = deployments(helm, {"controller": {"clusterName": 'a "b" --c', "pageLinks": links}})
-    [container] = found[f"{RELEASE}-controller"]["spec"]["template"]["spec"]["containers"]
-    given = [each for each in container["args"] if each.startswith(("--cluster-name", "--page-link"))]
-    assert given == [
-        '--cluster-name=a "b" --c',
-        "--page-link=Grafana=http://grafana",
-        "--page-link=Run book=https://x.example/a?b=c&d='\"",
-    ]
-
-
 @pytest.mark.parametrize("gpus", [1, 8])
 def test_the_device_plugin_gets_what_gpu_operator_values_says(helm, gpus):
     values = {"devicePlugin": {"enabled": True, "gpus": [gpus]}}
@@ -168,41 +111,8 @@ def test_the_device_plugin_gets_what_gpu_operator_values_says(helm, gpus):
     assert set(found["data"]) == {f"per-gpu-{gpus}", "pooled"}
 
 
-def test_the_pool_of_the_device_plugin_is_what_gpu_operator_values_says(helm, tmp_path):
-    policy = {"resources": {"mode": "pooled", "name": "nvidia.com/gpu.shared"}, "slicesPerGpu": 4}
-    values = {"policies": {"default": policy}, "devicePlugin": {"enabled": True}}
-    [found] = [o for o in helm.rendered(values) if o["metadata"]["name"] == f"{RELEASE}-device-plugin"]
-    (tmp_path / "policy.yaml").write_text(yaml.safe_dump({"kind": "Policy", "name": "default", **policy}))
-    printed = subprocess.run(
-        [COMMAND, "gpu-operator-values", "--gpus=2", f"--policies={tmp_path}"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    wanted = yaml.safe_load(printed)["devicePlugin"]["config"]["data"]["slices"]
-    assert {key: yaml.safe_load(text) for key, text in found["data"].items()} == {
-        "pooled": yaml.safe_load(wanted)
-    }
-
-
 def of_kind(objects, kind):
     return [obj for obj in objects if obj["kind"] == kind]
-
-
-@pytest.mark.parametrize(
-    ("crds", "kept"), [({}, ["keep"]), ({"keep": False}, [None]), ({"enabled": False}, [])]
-)
-def test_the_crds_are_part_of_the_release_and_kept_unless_the_values_say_otherwise(helm, crds, kept):
-    found = of_kind(helm.rendered({"crds": crds}), "CustomResourceDefinition")
-    policies = [(each["metadata"].get("annotations") or {}).get("helm.sh/resource-policy") for each in found]
-    assert policies == 2 * kept  # GpuLedger and GpuNode
-
-
-def test_common_labels_are_on_every_object_and_pod(helm):
-    objects = helm.rendered({"commonLabels": {"example.com/owner": "platform"}})
-    made = [*objects, *(obj["spec"]["template"] for obj in of_kind(objects, "Deployment"))]
-    lacking = [obj for obj in made if "example.com/owner" not in obj["metadata"].get("labels", {})]
-    assert lacking == []
 
 
 def test_a_label_that_values_give_twice_is_rendered_once_and_the_narrower_value_wins(helm):
@@ -270,27 +180,6 @@ def test_both_processes_get_what_the_values_add(helm):
         assert found["spec"]["strategy"] == {"type": "Recreate"}
 
 
-def test_workloads_and_their_history_follow_the_values(helm):
-    annotated = {name: {"annotations": {"team": name}} for name in ("webhook", "controller", "agent")}
-    annotated["agent"]["enabled"] = True
-    objects = helm.rendered({**annotated, "revisionHistoryLimit": 3})
-    workloads = [o for o in objects if o["kind"] in ("Deployment", "DaemonSet")]
-    assert {o["metadata"]["annotations"]["team"] for o in workloads} == set(annotated)
-    assert {o["spec"]["revisionHistoryLimit"] for o in workloads} == {3}
-    assert not any("team" in o["spec"]["template"]["metadata"].get("annotations", {}) for o in workloads)
-
-
-def test_service_monitors_relabel_as_the_values_say(helm):
-    rules = {
-        "relabelings": [{"targetLabel": "cluster", "replacement": "east"}],
-        "metricRelabelings": [{"action": "labeldrop", "regex": "pod"}],
-    }
-    monitors = helm.rendered({"monitoring": {"serviceMonitor": {"enabled": True, **rules}}})
-    endpoints = [e for o in monitors if o["kind"] == "ServiceMonitor" for e in o["spec"]["endpoints"]]
-    assert len(endpoints) == 3
-    assert all({name: endpoint[name] for name in rules} == rules for endpoint in endpoints)
-
-
 def test_the_agents_series_keep_the_names_of_the_containers_that_they_are_of(helm):
     values = {"monitoring": {"serviceMonitor": {"enabled": True, "interval": "30s"}}}
     assert of_kind(helm.rendered(values), "PodMonitor") == []
@@ -317,14 +206,6 @@ def test_objects_of_the_admin_come_with_the_release_as_objects_or_templates(helm
     assert not any("{{" in o["metadata"]["name"] for o in more)
 
 
-def test_services_take_options_of_the_network(helm):
-    service = {"annotations": {"a": "b"}, "ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv6", "IPv4"]}
-    for found in of_kind(helm.rendered({"webhook": {"service": service}}), "Service"):
-        is_webhooks = found["metadata"]["name"].endswith("webhook")
-        assert found["spec"].get("ipFamilies") == (["IPv6", "IPv4"] if is_webhooks else None)
-        assert found["metadata"].get("annotations") == ({"a": "b"} if is_webhooks else None)
-
-
 def test_the_controller_reads_claims_only_where_a_policy_makes_some(helm):
     def verbs(**values):
         roles = of_kind(helm.rendered(values), "ClusterRole")
@@ -335,20 +216,6 @@ def test_the_controller_reads_claims_only_where_a_policy_makes_some(helm):
     assert verbs(agent=OFFERING, policies={"default": {"resources": {"mode": "dra"}}}) == [
         ["list", "watch", "get"]
     ]
-
-
-def test_the_controller_gets_each_custom_driver_once_as_its_policies_say(helm):
-    def options(**custom):
-        resources = {"mode": "dra", "driver": "custom", "custom": {"driver": "gpu.example.com", **custom}}
-        policies = {"default": {"resources": resources}, "other": {"resources": resources}}
-        deployments = of_kind(helm.rendered({"policies": policies}), "Deployment")
-        containers = [each["spec"]["template"]["spec"]["containers"][0] for each in deployments]
-        arguments = [argument for each in containers for argument in each.get("args", [])]
-        return [each for each in arguments if each.startswith(("--custom-driver", "--claim-templates"))]
-
-    said = '--custom-driver={"capacity":"vram","driver":"gpu.example.com"}'
-    assert options(capacity="vram", deviceClass="cards", uuid="serial") == ["--claim-templates", said]
-    assert options()[1:] == ['--custom-driver={"driver":"gpu.example.com"}']
 
 
 def test_who_is_bound_to_the_viewers_role_reads_the_ledger_and_its_use_and_no_more(helm):

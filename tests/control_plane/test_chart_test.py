@@ -48,16 +48,3 @@ def test_the_account_of_the_test_may_do_all_that_the_doctor_asks(control_plane, 
 
     # The API server takes up new rights a moment later.
     eventually(lambda: not lacking(), "the account has all rights that the doctor asks for")
-
-
-def test_nothing_of_it_stays_when_the_test_is_over(test_hooks):
-    policies = {
-        kind: each["metadata"]["annotations"]["helm.sh/hook-delete-policy"]
-        for kind, each in test_hooks.items()
-    }
-    assert policies.pop("Pod") == "before-hook-creation"
-    assert set(policies.values()) == {"before-hook-creation,hook-succeeded,hook-failed"}
-    weights = {
-        kind: int(each["metadata"]["annotations"]["helm.sh/hook-weight"]) for kind, each in test_hooks.items()
-    }
-    assert weights.pop("Pod") > max(weights.values())

@@ -1,14 +1,10 @@
 """Turning the product off on a real API server: as the notes say, and by uninstalling; what is left then."""
 
 import re
-import time
-from pathlib import Path
 
 import pytest
-import yaml
 
 from testbed.chart import ADMISSION, CHART, RELEASE
-from testbed.playground import POD
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE, probe, refuses
 
@@ -21,9 +17,8 @@ def test_uninstall_leaves_the_crd_and_nothing_that_stops_pods(helm, control_plan
     api = control_plane.api
     helm.apply({})
     eventually(lambda: refuses(probe(api, namespace)), "labelled pods are stopped: no webhook answers")
-    uninstalled = uninstall(helm)
+    helm.uninstall()
     eventually(lambda: not refuses(probe(api, namespace)), "labelled pods are created again")
-    say_how_long("a release", uninstalled)
     left = control_plane.kubectl(
         "get",
         "--all-namespaces",
@@ -46,26 +41,14 @@ def test_uninstalling_a_failed_revision_leaves_nothing_that_stops_pods(helm, con
     failed = helm.run("upgrade", RELEASE, str(CHART), helm.values(without_lock))
     assert "Apply failed with 1 conflict" in failed.stderr
     eventually(lambda: refuses(probe(api, namespace)), "labelled pods are stopped: no webhook answers")
-    uninstalled = uninstall(helm)
+    helm.uninstall()
     of_release = f"app.kubernetes.io/instance={RELEASE}"
     left = api.list("ValidatingAdmissionPolicyBinding", api=ADMISSION, labels=of_release)
     assert left, "Helm knows only the last revision's objects"
     eventually(lambda: not refuses(probe(api, namespace)), "labelled pods are created again")
-    say_how_long("a failed revision", uninstalled)
     for kind in ("ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"):
         for obj in api.list(kind, api=ADMISSION, labels=of_release):
             api.delete(kind, obj["metadata"]["name"], api=ADMISSION)
-
-
-def uninstall(helm):
-    """Remove the release; when that was done."""
-    helm.uninstall()
-    return time.monotonic()
-
-
-def say_how_long(what, since):
-    """Print how long the API server still refused labelled pods."""
-    print(f"after the uninstall of {what}, labelled pods were refused for {time.monotonic() - since:.1f} s")  # noqa: T201 - a figure
 
 
 NOTES = {
@@ -98,38 +81,6 @@ def test_the_notes_say_how_to_turn_it_off_and_it_works(helm, control_plane, name
     eventually(lambda: not refuses(probe(control_plane.api, namespace)), "labelled pods come in as they are")
 
 
-def notes_of(helm, values):
-    """What Helm would tell the admin who installs with these values."""
-    return helm.run("install", RELEASE, str(CHART), "--dry-run=client", helm.values(values)).stdout
-
-
-def test_the_notes_lead_to_the_agents_page_where_it_divides_the_cards(helm):
-    agent, plain = notes_of(helm, {"agent": {"enabled": True}}), notes_of(helm, {})
-    of_agent, of_operator = "docs/getting-started/agent.md", "docs/getting-started/gpu-operator.md"
-    assert of_operator not in agent
-    assert of_agent in agent
-    assert of_agent in plain
-    assert "kubectl get gpunodes" in agent
-    assert f"rollout status daemonset/{RELEASE}-agent" in agent
-    rendered = helm.rendered({"agent": {"enabled": True}})
-    assert [each["metadata"]["name"] for each in rendered if each["kind"] == "DaemonSet"] == [
-        f"{RELEASE}-agent"
-    ]
-
-
-def test_the_pod_of_the_notes_has_a_name_of_its_own(helm):
-    """The notes stand where the playground and the README lead to, each with a pod to create."""
-    [name] = re.findall(r"kubectl run (\S+) ", notes_of(helm, {}))
-    examples = [
-        obj
-        for file in CHART.parents[1].glob("examples/*/*.yaml")
-        for obj in yaml.safe_load_all(file.read_text())
-    ]
-    names = {obj["metadata"]["name"] for obj in examples if obj and obj.get("kind") == "Pod"}
-    assert yaml.safe_load(POD.read_text())["metadata"]["name"] in names
-    assert name not in names
-
-
 def test_another_release_learns_how_to_adopt_or_remove_the_kept_crds_and_it_works(helm, control_plane):
     helm.apply({})
     helm.uninstall()
@@ -151,11 +102,3 @@ def test_another_release_learns_how_to_adopt_or_remove_the_kept_crds_and_it_work
             for word in adopt.split(" && ")[1].split()
         ]
         assert control_plane.kubectl(*back[1:]).code == 0
-
-
-def test_the_paths_in_the_notes_exist(helm):
-    notes = helm.run("install", RELEASE, str(CHART), "--dry-run=client", helm.values({})).stdout
-    named = {word.strip(";:,.") for word in notes.split() if word.startswith("docs/")}
-    assert named
-    for path in named:
-        assert Path(CHART.parents[1], path).exists(), path

@@ -9,15 +9,17 @@ from controller.claims.claim_templates import GATE_IS_OFF
 from testbed import components
 from testbed.api import Api, ApiError
 from testbed.components import ADMIN_TOKEN
-from testbed.controller_process import SHORT_LEASE, Controller, registered_webhook, write_tls
+from testbed.controller_process import registered_webhook
 from testbed.process import eventually
 from testbed.registration import labelled_pod
 from tests.control_plane import test_claims_of_shares
 from tests.control_plane.test_claims_of_shares import API, create, running, templates
 
-device_class, offer = test_claims_of_shares.device_class, test_claims_of_shares.offer
-start, webhook = test_claims_of_shares.start, test_claims_of_shares.webhook
-more_options, policies = test_claims_of_shares.more_options, test_claims_of_shares.policies
+device_class, offer, webhook = (
+    test_claims_of_shares.device_class,
+    test_claims_of_shares.offer,
+    test_claims_of_shares.webhook,
+)
 pytestmark = test_claims_of_shares.pytestmark
 LARGE = 81920
 AWAY = ("try again", "offers no card yet", "failed calling webhook")
@@ -51,23 +53,8 @@ def paused(pid: int) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
-def test_the_first_pods_of_a_namespace_that_is_made_later_run(control_plane, namespace, offer, webhook):
-    offer([LARGE])
-    create(control_plane, namespace, ["pod"])
-    fresh = f"{namespace}-fresh"
-    control_plane.create_namespace(fresh)
-    try:
-        for name in ("one", "two"):
-            control_plane.api.create(labelled_pod(name, "0.125"), fresh)
-        eventually(lambda: running(control_plane, fresh) == {"one", "two"}, "both run")
-        assert len(templates(control_plane, fresh)) == 1
-    finally:
-        control_plane.api.delete("Namespace", fresh)
-        control_plane.api.delete_all("Pod", fresh)
-
-
 def test_where_the_feature_gate_is_off_pods_are_denied_with_its_name(
-    control_plane, namespace, offer, policies, tmp_path
+    control_plane, namespace, offer, start, tmp_path
 ):
     """A second API server on the same etcd, which drops the amounts; the controller writes through it."""
     offer([LARGE])
@@ -77,12 +64,13 @@ def test_where_the_feature_gate_is_off_pods_are_denied_with_its_name(
     with gated, Api(url, str(home.ca_file), ADMIN_TOKEN) as api:
         kubeconfig = tmp_path / "kubeconfig"
         components.write_kubeconfig(home, url, kubeconfig)
-        tls = write_tls(tmp_path / "tls")
-        options = [*SHORT_LEASE, "--claim-templates"]
-        with Controller(kubeconfig, tmp_path, tls, f"gate-{namespace}", more=options) as controller:
-            controller.until_leading()
-            with registered_webhook(api, namespace, controller, tmp_path, policies):
-                said = eventually(lambda: denied(api, namespace), "the pod is denied for the gate")
+        controller = start("gate", "--claim-templates", kubeconfig=kubeconfig)
+        controller.until_leading()
+        (tmp_path / "policies").mkdir()
+        policy = f"kind: Policy\nname: default\n{test_claims_of_shares.POLICY}"
+        (tmp_path / "policies" / "all.yaml").write_text(policy)
+        with registered_webhook(api, namespace, controller, tmp_path, tmp_path / "policies"):
+            said = eventually(lambda: denied(api, namespace), "the pod is denied for the gate")
         assert said.endswith(GATE_IS_OFF)
         assert templates(control_plane, namespace) == []
 

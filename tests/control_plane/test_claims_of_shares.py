@@ -2,39 +2,31 @@
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from datetime import UTC, datetime
 
 import pytest
 
 from agent.dra.resource_slice import OfferedCard, devices_of
 from agent.gpu import Gpu
-from certs.authority import make_authority
 from kube.dra import CLAIM_NAME, DRIVER, TEMPLATE_LABEL
 from kube.names import RESOURCE_SLICES_PATH
-from testbed.api import MERGE_PATCH, ApiError
+from testbed.api import ApiError
 from testbed.controller_process import (
-    SHORT_LEASE,
-    Controller,
     gpu_ledger,
-    install_crd,
-    registered_webhook,
-    write_tls,
 )
 from testbed.gpu_nodes import GpuNode
 from testbed.kubernetes_version import UNDER_TEST
 from testbed.process import eventually
 from testbed.registration import labelled_pod
 from tests.cli.running import run
-from tests.control_plane.test_why import viewer
 from tests.product import ROOT
 
 API = "resource.k8s.io/v1"
 DEVICE_CLASS = ROOT / "charts/fraction-injector/templates/agent/device-class.yaml"
 UNKNOWN = "offers no card yet", "no card has one of its models", "try again"
 CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
-POLICY = "{kind: Policy, name: default, resources: {mode: dra}, fractions: {'1': 8, '0.125': 1, '0.5': 4,"
-POLICY += " '0.625': 5}, memory: {allowed: true}}"
+POLICY = (
+    "resources: {mode: dra}\nfractions: {'1': 8, '0.125': 1, '0.5': 4, '0.625': 5}\nmemory: {allowed: true}"
+)
 COUNTS_CAPACITY = UNDER_TEST.is_at_least("1.36")
 """Whether claims of a part of a device's capacity need no feature gate."""
 
@@ -98,42 +90,9 @@ def offer(control_plane, nodes, device_class):
 
 
 @pytest.fixture
-def start(control_plane, namespace, policies, more_options, tmp_path):
-    """Start controllers that make templates: `start("a")`."""
-    install_crd(control_plane.api)
-    tls = write_tls(tmp_path / "tls", make_authority(datetime.now(UTC)))
-    with ExitStack() as stack:
-
-        def one(name):
-            more = [*SHORT_LEASE, "--claim-templates", f"--policies={policies}", *more_options]
-            options = {"lease": f"claims-{namespace}", "name": name, "more": more}
-            running = Controller(control_plane.kubeconfig, tmp_path, tls, **options)
-            stack.callback(running.stop)
-            return running
-
-        yield one
-
-
-@pytest.fixture
-def more_options():
-    return ()
-
-
-@pytest.fixture
-def policies(tmp_path):
-    folder = tmp_path / "policies"
-    folder.mkdir()
-    (folder / "all.yaml").write_text(POLICY)
-    return folder
-
-
-@pytest.fixture
-def webhook(control_plane, namespace, start, policies, tmp_path):
+def webhook(serve):
     """The webhook and its controller, for the test's namespace."""
-    controller = start("a")
-    controller.until_leading()
-    with registered_webhook(control_plane.api, namespace, controller, tmp_path, policies) as running:
-        yield running
+    return serve(POLICY, "--claim-templates")[1]
 
 
 def create(control_plane, namespace, names, fraction="0.125", **spec):
@@ -215,72 +174,29 @@ def on(node):
     return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
 
 
-def keeps_apart(control_plane, namespace, elsewhere, node):
+def keeps_apart(control_plane, namespace, elsewhere):
     """A pod that runs on the other node, and the anti-affinity to it."""
     neighbour = labelled_pod("neighbour", affinity={"nodeAffinity": on(elsewhere)})
     neighbour["metadata"]["labels"]["app"] = "chat"
     admitted(control_plane, namespace, neighbour)
     term = {"labelSelector": {"matchLabels": {"app": "chat"}}, "topologyKey": "kubernetes.io/hostname"}
-    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
-def needs_a_network_card(control_plane, namespace, elsewhere, node):
-    """A device that only one node has, requested by the container."""
-    amounts = {"rdma/hca": "1"}
-    change = {"status": {"capacity": amounts, "allocatable": amounts}}
-    control_plane.api.call("PATCH", f"/api/v1/nodes/{node}/status", change, content=MERGE_PATCH)
-    return {"resources": {"limits": amounts}}
-
-
-def has_a_local_volume(control_plane, namespace, elsewhere, node):
-    """A claim of a volume that is on one node."""
-    size = {"storage": "1Gi"}
-    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": f"local-{namespace}"}
-    volume = {
-        "capacity": size,
-        "hostPath": {"path": "/data"},
-        "nodeAffinity": {"required": on(node)["requiredDuringSchedulingIgnoredDuringExecution"]},
-    }
-    name = f"data-{namespace}"
-    for kind, more, where in (
-        ("PersistentVolume", volume, ""),
-        ("PersistentVolumeClaim", {"resources": {"requests": size}, "volumeName": name}, namespace),
-    ):
-        control_plane.api.create(
-            {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, "spec": {**spec, **more}}, where
-        )
-    return {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]}
-
-
-@pytest.mark.parametrize("constraint", [keeps_apart, needs_a_network_card, has_a_local_volume])
 def test_a_pod_takes_the_free_card_of_the_one_node_that_it_can_go_to(
-    control_plane, namespace, offer, webhook, constraint
+    control_plane, namespace, offer, webhook
 ):
     """In mode per-gpu the index is chosen before this is known, and the pod waits beside a free GPU."""
     elsewhere, node = offer([81920], [81920, 81920])
     create(control_plane, namespace, ["holder"], "1", affinity={"nodeAffinity": on(node)})
     eventually(lambda: "holder" in running(control_plane, namespace), "one card of the node is taken")
-    spec = constraint(control_plane, namespace, elsewhere, node)
-    pod = labelled_pod("bound", "0.5", terminationGracePeriodSeconds=0)
-    pod["spec"]["containers"][0]["resources"] = spec.pop("resources", {})
-    pod["spec"] |= spec
+    apart = keeps_apart(control_plane, namespace, elsewhere)
+    pod = labelled_pod("bound", "0.5", terminationGracePeriodSeconds=0, affinity=apart)
     admitted(control_plane, namespace, pod)
     eventually(lambda: "bound" in running(control_plane, namespace), "it does not wait")
     assert [
         part[1] for part in allocated(control_plane, namespace) if part[0] == node and part[3] == "500k"
     ] == ["gpu-1"]
-
-
-def test_of_five_eighths_exactly_one_is_on_each_card(control_plane, namespace, offer, webhook):
-    first, second = offer([81920, 81920], [81920, 81920])
-    names = {f"pod-{number}" for number in range(8)}
-    create(control_plane, namespace, sorted(names), "0.625")
-    eventually(
-        lambda: running(control_plane, namespace) | unschedulable(control_plane, namespace) == names,
-        "each pod runs or waits",
-    )
-    parts = Counter((node, device) for node, device, *_ in allocated(control_plane, namespace))
-    assert parts == {(node, f"gpu-{at}"): 1 for node in (first, second) for at in range(2)}
 
 
 def test_pods_that_wait_take_a_card_of_a_size_that_joins_later(control_plane, namespace, offer, webhook):
@@ -304,18 +220,6 @@ def test_pods_that_wait_take_a_card_of_a_size_that_joins_later(control_plane, na
         ("gpu", "500k"),
         ("gpu/m40960", "250k"),
     ]
-
-
-def test_a_smaller_card_that_joins_later_is_taken_whole_for_memory(control_plane, namespace, offer, webhook):
-    offer([81920])
-    create(control_plane, namespace, ["holder"], "1")
-    memory = labelled_pod("memory", terminationGracePeriodSeconds=0)
-    memory["metadata"]["labels"] = {"clearml-injector/gpu-memory": "10Gi"}
-    admitted(control_plane, namespace, memory)
-    eventually(lambda: unschedulable(control_plane, namespace) == {"memory"}, "it waits")
-    [small] = offer([24576])
-    eventually(lambda: "memory" in running(control_plane, namespace), "it runs")
-    assert (small, "gpu-0", "gpu/m10240", "1M") in allocated(control_plane, namespace)
 
 
 def test_memory_models_and_whole_cards_are_claimed_as_requested(control_plane, namespace, offer, webhook):
@@ -401,72 +305,15 @@ def test_containers_of_a_pod_have_parts_of_one_card_each_of_its_own_size(
     assert f"a claim of 0.625 of a card, offered by driver {DRIVER}" in said
 
 
-def test_containers_may_part_where_the_policy_says_so(control_plane, namespace, offer, policies, request):
+def test_containers_may_part_where_the_policy_says_so(control_plane, namespace, offer, serve):
     offer([81920, 81920])
-    (policies / "all.yaml").write_text(POLICY.replace("memory:", "containers: any-gpu, memory:"))
-    request.getfixturevalue("webhook")
+    serve(f"{POLICY}\ncontainers: any-gpu", "--claim-templates")
     create(control_plane, namespace, ["one", "two"], "0.625")
     eventually(lambda: running(control_plane, namespace) == {"one", "two"}, "a pod is on each card")
     control_plane.api.create(sharing("apart", "a=0.250,b=0.250", "0.5"), namespace)
     eventually(lambda: "apart" in running(control_plane, namespace), "its containers part")
     parts = parts_by_pod(control_plane, namespace)["apart"]
     assert sorted((device, share) for _, device, _, share in parts) == [("gpu-0", "250k"), ("gpu-1", "250k")]
-
-
-def test_why_names_the_cards_that_could_hold_a_waiting_pod(
-    control_plane, namespace, offer, webhook, tmp_path
-):
-    small, _ = offer([40960], [81920])
-    create(control_plane, namespace, ["one", "two"], "0.625")
-    eventually(lambda: running(control_plane, namespace) == {"one", "two"}, "both run")
-    create(control_plane, namespace, ["late"], "0.625")
-    eventually(lambda: unschedulable(control_plane, namespace) == {"late"}, "the third waits")
-
-    def why(name, kubeconfig=control_plane.kubeconfig):
-        ended = run("why", name, "--namespace", namespace, "--kubeconfig", kubeconfig)
-        assert ended.returncode == 0, ended.stderr
-        return ended
-
-    said = why("late")
-    assert said.stderr == ""
-    assert f"a claim of 0.625 of a card, offered by driver {DRIVER}." in said.stdout
-    assert "Cards that it accepts: 2; none has enough room, the most free is " in said.stdout
-    assert "The scheduler reports: 0/" in said.stdout
-    for name in ("one", "two"):
-        [(node, *_)] = parts_by_pod(control_plane, namespace)[name]
-        told = why(name).stdout
-        assert f"on node {node}" in told
-        assert "0.625 of gpu-0" in told
-    shown = run("ledger", "--node", small, "--kubeconfig", control_plane.kubeconfig)
-    assert "gpu-0 25600 of 40960 MiB 1" in " ".join(shown.stdout.split()), shown.stderr
-    narrow = why("late", viewer(control_plane, namespace, tmp_path))
-    assert "a claim of 0.625 of a card" in narrow.stdout
-    assert "It waits for room on a card." in narrow.stdout
-    assert narrow.stderr.startswith("Not read: ResourceSlices, which show the cards: ")
-
-
-def test_a_dry_run_makes_no_template(control_plane, namespace, offer, webhook, kubectl):
-    offer([81920])
-    create(control_plane, namespace, ["real"])
-    before = templates(control_plane, namespace)
-    ran = kubectl("run", "dry", "--image=i", "--labels=clearml-injector/fraction=0.5", "--dry-run=server")
-    assert ran.code == 0, ran.stderr
-    assert [each["metadata"]["name"] for each in templates(control_plane, namespace)] == [
-        each["metadata"]["name"] for each in before
-    ]
-    assert all(each["metadata"]["labels"] == {TEMPLATE_LABEL: "share"} for each in before)
-
-
-def test_a_template_that_is_deleted_is_made_again(control_plane, namespace, offer, webhook):
-    offer([81920])
-    create(control_plane, namespace, ["pod"])
-    [template] = templates(control_plane, namespace)
-    name, uid = template["metadata"]["name"], template["metadata"]["uid"]
-    control_plane.api.delete("ResourceClaimTemplate", name, namespace, API)
-    eventually(
-        lambda: [each["metadata"]["uid"] != uid for each in templates(control_plane, namespace)] == [True],
-        "it is there again",
-    )
 
 
 def test_somebody_elses_template_is_not_taken(control_plane, namespace, offer, webhook):
@@ -500,27 +347,6 @@ def test_somebody_elses_template_is_not_taken(control_plane, namespace, offer, w
 
     said = eventually(denied, "pods are denied")
     assert f"ResourceClaimTemplate {name} exists with other content" in said
-
-
-def test_two_controllers_that_are_killed_in_turn_make_each_template_once(  # noqa: PLR0913, PLR0917 fixtures
-    control_plane, namespace, offer, start, policies, tmp_path
-):
-    offer([81920])
-    first, second = start("a"), start("b")
-    eventually(lambda: first.leads or second.leads, "one leads")
-    with registered_webhook(control_plane.api, namespace, first, tmp_path, policies):
-        create(control_plane, namespace, ["one"])
-        for killed, name in ((second, "two"), (second, "three")):
-            if killed.leads:
-                killed.kill()
-                killed.start_again()
-            create(control_plane, namespace, [name], "0.125")
-        first.kill()
-        eventually(lambda: second.leads, "the other leads")
-        first.start_again()
-        create(control_plane, namespace, ["four"], "0.5")
-    eventually(lambda: running(control_plane, namespace) == {"one", "two", "three", "four"}, "all run")
-    assert len(templates(control_plane, namespace)) == 2
 
 
 def test_a_gpu_ledger_and_the_event_of_a_pod_that_waits_show_what_is_free_of_cards(

@@ -1,6 +1,5 @@
 """Certificates that the controller issues on a real API server: first install, upgrades, the runbook."""
 
-import base64
 import json
 import os
 import re
@@ -11,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from certs.observation import readable_authorities
-from testbed.controller_process import SHORT_LEASE, Controller, install_crd, write_tls
 from testbed.process import eventually
 from testbed.product import COMMAND
 from testbed.registration import API, KIND, configuration
@@ -76,26 +74,6 @@ def test_applying_the_configuration_again_keeps_the_bundle_and_can_remove_a_rule
     stored = installation.api.get(KIND, NAME, api=API)["webhooks"][0]
     assert [rule["resources"] for rule in stored["rules"]] == [["pods"]]
     assert installation.bundle() == bundle
-
-
-def test_the_ca_of_an_existing_secret_is_kept_in_the_configuration(control_plane, namespace, tmp_path):
-    install_crd(control_plane.api)
-    config = configuration(namespace, "https://127.0.0.1:1/mutate", b"")
-    del config["webhooks"][0]["clientConfig"]["caBundle"]
-    config["webhooks"][0]["failurePolicy"] = "Ignore"
-    control_plane.api.create(config)
-
-    def bundle():
-        entry = control_plane.api.get(KIND, namespace, api=API)["webhooks"][0]
-        return base64.b64decode(entry["clientConfig"].get("caBundle", ""))
-
-    tls = write_tls(tmp_path / "tls")
-    more = [*SHORT_LEASE, f"--inject-ca={namespace}"]
-    try:
-        with Controller(control_plane.kubeconfig, tmp_path, tls, namespace, more=more):
-            eventually(lambda: bundle() == (tls / "ca.crt").read_bytes(), "the CA is injected")
-    finally:
-        control_plane.api.delete(KIND, namespace, api=API)
 
 
 @pytest.mark.timeout(600, func_only=True)

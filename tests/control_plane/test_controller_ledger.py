@@ -35,37 +35,18 @@ def taken(controller, node):
     return controller.taken().get(node, {})
 
 
-def test_a_pod_holds_its_slices_from_creation_to_deletion(control_plane, namespace, nodes, controller):
-    [node] = nodes(GpuNode(gpus=2))
-    control_plane.api.create(gpu_pod("one", index=1), namespace)
-    eventually(lambda: taken(controller, node) == {1: 4}, "the pod holds 4 slices of GPU 1")
-    control_plane.api.delete("Pod", "one", namespace)
+def test_a_pod_holds_its_slices_until_it_has_finished_or_is_gone(control_plane, namespace, nodes, controller):
+    [node], api = nodes(GpuNode(gpus=2)), control_plane.api
+    slow = gpu_pod("slow", index=1)
+    slow["metadata"]["finalizers"] = ["control-plane.test/slow"]
+    for pod in (gpu_pod("ends", restartPolicy="Never"), slow):
+        api.create(pod, namespace)
+    eventually(lambda: taken(controller, node) == {0: 4, 1: 4}, "both pods hold their slices")
+    api.patch("Pod", "ends", {"metadata": {"annotations": {"control-plane.test/ends": "true"}}}, namespace)
+    api.delete("Pod", "slow", namespace)
+    eventually(lambda: taken(controller, node) == {1: 4}, "who has finished holds nothing, who ends does")
+    api.patch("Pod", "slow", {"metadata": {"finalizers": None}}, namespace)
     eventually(lambda: taken(controller, node) == {}, "nobody holds anything")
-
-
-def test_a_finished_pod_holds_nothing(control_plane, namespace, nodes, controller):
-    [node] = nodes(GpuNode())
-    pod = gpu_pod("ends", restartPolicy="Never")
-    control_plane.api.create(pod, namespace)
-    eventually(lambda: taken(controller, node) == {0: 4}, "the pod holds its slices")
-    control_plane.api.patch(
-        "Pod", "ends", {"metadata": {"annotations": {"control-plane.test/ends": "true"}}}, namespace
-    )
-    eventually(lambda: taken(controller, node) == {}, "the finished pod holds nothing")
-
-
-def test_a_terminating_pod_holds_until_it_is_gone(control_plane, namespace, nodes, controller):
-    [node] = nodes(GpuNode())
-    pod = gpu_pod("slow")
-    pod["metadata"]["finalizers"] = ["control-plane.test/slow"]
-    control_plane.api.create(pod, namespace)
-    eventually(lambda: taken(controller, node) == {0: 4}, "the pod holds its slices")
-    control_plane.api.delete("Pod", "slow", namespace)
-    assert control_plane.api.get("Pod", "slow", namespace)["metadata"]["deletionTimestamp"]
-    control_plane.api.create(gpu_pod("other", slices=2), namespace)
-    eventually(lambda: taken(controller, node) == {0: 6}, "the terminating pod and the other hold")
-    control_plane.api.patch("Pod", "slow", {"metadata": {"finalizers": None}}, namespace)
-    eventually(lambda: taken(controller, node) == {0: 2}, "only the other holds")
 
 
 def test_lost_capacity_shows_as_over_commit_and_comes_back(control_plane, namespace, nodes, controller):

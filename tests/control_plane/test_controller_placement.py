@@ -2,20 +2,15 @@
 
 import re
 from collections import Counter
-from contextlib import ExitStack
-from datetime import UTC, datetime
 from functools import partial
 
 import httpx
 import pytest
 
-from certs.authority import make_authority
 from testbed.api import ApiError
 from testbed.controller_process import (
     DEGRADED,
-    Controller,
     client_context,
-    install_crd,
     is_placed_by_controller,
     registered_webhook,
     write_tls,
@@ -26,31 +21,6 @@ from testbed.registration import labelled_pod
 
 USED = "fraction_injector_snapshot_slices_used"
 """What the webhook knows of; of all nodes of the API server that tests share."""
-QUOTA = """
-kind: Policy
-name: default
-quotas:
-  namespaces:
-    {namespace}: {{slices: 6}}
-"""
-
-
-@pytest.fixture
-def start(control_plane, namespace, tmp_path):
-    """Start controllers of one Lease: `start("a")` returns one whose ledger is whole."""
-    install_crd(control_plane.api)
-    authority = make_authority(datetime.now(UTC))
-    tls = write_tls(tmp_path / "tls", authority)
-    with ExitStack() as stack:
-
-        def one(name):
-            options = {"lease": f"controllers-{namespace}", "name": name}
-            running = Controller(control_plane.kubeconfig, tmp_path, tls, **options)
-            stack.callback(running.stop)
-            return running
-
-        one.authority = authority
-        yield one
 
 
 def degraded(webhook):
@@ -87,21 +57,19 @@ def reservations(controller):
 
 
 def test_pods_go_where_the_leader_says_and_its_reservations_become_holders(
-    control_plane, namespace, nodes, start, tmp_path
+    control_plane, namespace, nodes, serve
 ):
     [node] = nodes(GpuNode(gpus=2))
-    controller = start("a")
-    controller.until_leading()
-    with registered_webhook(control_plane.api, namespace, controller, tmp_path) as webhook:
-        before = degraded(webhook)
-        assert create(control_plane, namespace, [f"pod-{i}" for i in range(16)]) == {}
-        eventually(lambda: len(bound(control_plane, namespace)) == 16, "all 16 eighths are bound")
-        eventually(lambda: shares(controller, node) == ["holder"] * 16, "the controller has seen it")
-        assert controller.taken()[node] == {0: 8, 1: 8}
-        assert reservations(controller) == 0
-        of_gpus = controller.plain("/metrics/gpus").splitlines()
-        assert f'fraction_injector_gpu_slices{{node="{node}",gpu="1",state="used"}} 8' in of_gpus
-        assert degraded(webhook) == before
+    controller, webhook = serve()
+    before = degraded(webhook)
+    assert create(control_plane, namespace, [f"pod-{i}" for i in range(16)]) == {}
+    eventually(lambda: len(bound(control_plane, namespace)) == 16, "all 16 eighths are bound")
+    eventually(lambda: shares(controller, node) == ["holder"] * 16, "the controller has seen it")
+    assert controller.taken()[node] == {0: 8, 1: 8}
+    assert reservations(controller) == 0
+    of_gpus = controller.plain("/metrics/gpus").splitlines()
+    assert f'fraction_injector_gpu_slices{{node="{node}",gpu="1",state="used"}} 8' in of_gpus
+    assert degraded(webhook) == before
 
 
 def shares(controller, node):
@@ -110,47 +78,30 @@ def shares(controller, node):
     return [share.kind for gpu in found.gpus for share in gpu.shares]
 
 
-def test_a_pod_that_cannot_be_placed_says_what_it_waits_for(control_plane, namespace, nodes, start, tmp_path):
+def test_a_pod_that_cannot_be_placed_says_what_it_waits_for(control_plane, namespace, nodes, serve):
     [node] = nodes(GpuNode(gpus=1))
-    controller = start("a")
-    controller.until_leading()
-    with registered_webhook(control_plane.api, namespace, controller, tmp_path):
-        assert create(control_plane, namespace, ["first", "second"], "0.625") == {}
+    serve()
+    assert create(control_plane, namespace, ["first", "second"], "0.625") == {}
 
-        def messages():
-            waiting = control_plane.api.events(namespace, reason="WaitingForSlices")
-            return {event["involvedObject"]["name"]: event["message"] for event in waiting}
+    def messages():
+        waiting = control_plane.api.events(namespace, reason="WaitingForSlices")
+        return {event["involvedObject"]["name"]: event["message"] for event in waiting}
 
-        found = eventually(messages, "an Event on the pod that waits")
+    found = eventually(messages, "an Event on the pod that waits")
     what = f"needs 5 slices of GPU 0 on a node with GPUs of 81920 MiB; free now: {node}: 3"
     assert found == {"second": f"{what}; it starts when pods there end"}
 
 
-def test_a_standby_answers_with_the_leaders_address(start):
-    leader = start("a")
-    leader.until_leading()
-    standby = start("b")
-    eventually(lambda: standby.place().json()["leader"], "the standby knows the leader")
-    answer = standby.place()
-    assert (answer.status_code, answer.json()) == (409, {"leader": leader.url})
-    assert leader.place().json() == {"answers": []}
-
-
-def test_strangers_without_a_certificate_of_ours_get_no_answer(start, tmp_path):
+def test_only_our_own_certificates_get_an_answer_on_any_route(start, tmp_path):
     controller = start("a")
-    other = write_tls(tmp_path / "other")
-    context = client_context(other)
-    context.load_verify_locations(str(controller.tls / "ca.crt"))
+    stranger = client_context(write_tls(tmp_path / "stranger"))
+    stranger.load_verify_locations(str(controller.tls / "ca.crt"))
     with pytest.raises(httpx.TransportError):
-        httpx.get(f"{controller.url}/v1/ledger", verify=context, trust_env=False, timeout=60)
-
-
-@pytest.mark.parametrize("path", ["/v1/ledger", "/v1/ledger/stream", "/v1/placements", "/nothing"])
-def test_another_client_of_the_same_ca_is_refused_on_every_route(start, tmp_path, path):
-    controller = start("a")
-    other = write_tls(tmp_path / "other", start.authority, ("database.example.com",))
-    answer = httpx.get(f"{controller.url}{path}", verify=client_context(other), trust_env=False, timeout=60)
-    assert answer.status_code == 403
+        httpx.get(f"{controller.url}/v1/ledger", verify=stranger, trust_env=False, timeout=60)
+    another = client_context(write_tls(tmp_path / "another", start.authority, ("database.example.com",)))
+    routes = ("/v1/ledger", "/v1/ledger/stream", "/v1/placements", "/nothing")
+    with httpx.Client(base_url=controller.url, verify=another, trust_env=False, timeout=60) as client:
+        assert [client.get(path).status_code for path in routes] == [403] * 4
     assert controller.ledger().ledger is not None
 
 
@@ -182,54 +133,38 @@ def test_no_create_fails_while_the_leader_dies_and_another_takes_over(
         eventually(lambda: ledger() == expected, "the new leader's ledger is the cluster's truth")
 
 
-def test_without_a_controller_pods_are_placed_by_capacity_and_marked(
-    control_plane, namespace, nodes, start, tmp_path
-):
+def test_without_a_controller_pods_are_placed_by_capacity_and_marked(control_plane, namespace, nodes, serve):
     [node] = nodes(GpuNode(gpus=2))
-    controller = start("a")
+    controller, webhook = serve()
+    already = webhook.figure(USED)
+    assert create(control_plane, namespace, ["with"], "0.875") == {}
+    eventually(lambda: controller.taken().get(node) == {0: 7}, "the ledger has it")
+    eventually(lambda: webhook.figure(USED) == already + 7, "the webhook knows of it")
+    before = degraded(webhook)
+    controller.kill()
+    assert create(control_plane, namespace, ["without"], "0.500") == {}
+    assert degraded(webhook) > before
+    eventually(lambda: len(bound(control_plane, namespace)) == 2, "both are bound")
+    assert sorted(index for _, index, _ in bound(control_plane, namespace)) == [0, 1]
+    controller.start_again()
     controller.until_leading()
-    with registered_webhook(control_plane.api, namespace, controller, tmp_path) as webhook:
-        already = webhook.figure(USED)
-        assert create(control_plane, namespace, ["with"], "0.875") == {}
-        eventually(lambda: controller.taken().get(node) == {0: 7}, "the ledger has it")
-        eventually(lambda: webhook.figure(USED) == already + 7, "the webhook knows of it")
-        before = degraded(webhook)
-        controller.kill()
-        assert create(control_plane, namespace, ["without"], "0.500") == {}
-        assert degraded(webhook) > before
-        eventually(lambda: len(bound(control_plane, namespace)) == 2, "both are bound")
-        assert sorted(index for _, index, _ in bound(control_plane, namespace)) == [0, 1]
-        controller.start_again()
-        controller.until_leading()
 
-        normal = partial(is_placed_by_controller, control_plane.api, namespace, webhook)
-        eventually(normal, "the controller places again")
+    normal = partial(is_placed_by_controller, control_plane.api, namespace, webhook)
+    eventually(normal, "the controller places again")
 
 
-def test_a_quota_that_nobody_can_count_denies(control_plane, namespace, nodes, start, tmp_path):
+def test_a_quota_that_nobody_can_count_denies(control_plane, namespace, nodes, serve):
     nodes(GpuNode(gpus=2))
-    controller = start("a")
-    controller.until_leading()
-    with registered_webhook(
-        control_plane.api, namespace, controller, tmp_path, with_quota(tmp_path, namespace)
-    ):
-        assert create(control_plane, namespace, ["one"], "0.500") == {}
-        over = create(control_plane, namespace, ["two"], "0.500")["two"]
-        assert over.endswith(
-            "4 of 6 slices are used, 4 more requested: wait, use a smaller fraction, or"
-            " ask the admin for more"
-        )
-        controller.kill()
-        unknown = create(control_plane, namespace, ["three"], "0.125")["three"]
+    controller, _ = serve(f"quotas: {{namespaces: {{{namespace}: {{slices: 6}}}}}}")
+    assert create(control_plane, namespace, ["one"], "0.500") == {}
+    over = create(control_plane, namespace, ["two"], "0.500")["two"]
+    assert over.endswith(
+        "4 of 6 slices are used, 4 more requested: wait, use a smaller fraction, or ask the admin for more"
+    )
+    controller.kill()
+    unknown = create(control_plane, namespace, ["three"], "0.125")["three"]
     words = f'quota of namespace "{namespace}" cannot be counted while the controller is away: try again'
     assert unknown.endswith(words)
-
-
-def with_quota(folder, namespace):
-    policies = folder / "policies"
-    policies.mkdir()
-    (policies / "default.yaml").write_text(QUOTA.format(namespace=namespace))
-    return policies
 
 
 def allows(webhook, namespace):
@@ -260,15 +195,13 @@ def review_of(namespace, uid="uid"):
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
 
 
-def test_a_strangers_reviews_do_not_take_the_room_of_others(control_plane, namespace, nodes, start, tmp_path):
+def test_a_strangers_reviews_do_not_take_the_room_of_others(control_plane, namespace, nodes, serve):
     nodes(*[GpuNode(gpus=8)] * 5)
-    controller = start("a")
-    controller.until_leading()
-    with registered_webhook(control_plane.api, namespace, controller, tmp_path) as webhook:
-        with httpx.Client(verify=webhook._trust(), trust_env=False, timeout=60) as stranger:
-            for number in range(400):
-                answer = stranger.post(webhook.url, json=review_of("elsewhere", f"uid-{number}"))
-                assert answer.json()["response"]["allowed"]
-        assert 0 < reservations(controller) <= 400
-        assert create(control_plane, namespace, ["honest"], "0.875") == {}
-        eventually(lambda: bound(control_plane, namespace), "the honest pod is bound at once")
+    controller, webhook = serve()
+    with httpx.Client(verify=webhook._trust(), trust_env=False, timeout=60) as stranger:
+        for number in range(400):
+            answer = stranger.post(webhook.url, json=review_of("elsewhere", f"uid-{number}"))
+            assert answer.json()["response"]["allowed"]
+    assert 0 < reservations(controller) <= 400
+    assert create(control_plane, namespace, ["honest"], "0.875") == {}
+    eventually(lambda: bound(control_plane, namespace), "the honest pod is bound at once")

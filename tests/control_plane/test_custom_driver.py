@@ -13,12 +13,9 @@ from tests.control_plane.test_claims_of_shares import (
     COUNTS_CAPACITY,
     create,
     running,
-    start,
     unschedulable,
-    webhook,
 )
 
-__all__ = ["start", "webhook"]
 DRIVER, CLASS = "gpu.example.com", "cards.example.com"
 CUSTOM = {"driver": DRIVER, "capacity": "vram", "productName": "model"}
 
@@ -28,18 +25,11 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-def more_options():
-    return (f"--custom-driver={json.dumps(CUSTOM)}",)
-
-
-@pytest.fixture
-def policies(tmp_path):
-    folder = tmp_path / "policies"
-    folder.mkdir()
-    resources = {"mode": "dra", "driver": "custom", "custom": {**CUSTOM, "deviceClass": CLASS}}
-    policy = {"kind": "Policy", "name": "default", "resources": resources, "limiter": "none"}
-    (folder / "all.yaml").write_text(json.dumps(policy))
-    return folder
+def webhook(serve):
+    """The webhook and its controller, under a policy of this driver."""
+    policy = {"mode": "dra", "driver": "custom", "custom": {**CUSTOM, "deviceClass": CLASS}}
+    options = ("--claim-templates", f"--custom-driver={json.dumps(CUSTOM)}")
+    return serve(f"resources: {json.dumps(policy)}\nlimiter: none", *options)[1]
 
 
 @pytest.fixture

@@ -122,14 +122,6 @@ def test_an_agents_token_writes_the_object_of_its_own_node_and_no_other(two_node
     assert "an agent may write only the object of its own node" in refused
 
 
-def test_a_token_without_a_pod_writes_nothing(two_nodes, control_plane, namespace, helm, tmp_path):
-    account = agent_of(helm)["serviceAccountName"]
-    token = control_plane.kubectl("create", "token", account, f"--namespace={namespace}").stdout.strip()
-    node = next(iter(two_nodes))
-    refused = eventually(lambda: refusal(written(control_plane, token, node, tmp_path)), "it is refused")
-    assert "an agent may write only the object of its own node" in refused
-
-
 def offered(unhealthy=None):
     """Devices of a slice."""
     identity = CardIdentity("Ampere", (8, 0), "595.71.05", "0000:10:00.0")

@@ -6,12 +6,10 @@ The reports on the node's GPUs are the test's, and so are their times: hours pas
 """
 
 import json
-from contextlib import ExitStack
 from datetime import UTC, datetime
 
 import pytest
 
-from testbed.controller_process import SHORT_LEASE, Controller, install_crd, write_tls
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
 from testbed.registration import labelled_pod
@@ -111,30 +109,25 @@ class Cluster:
 
 @pytest.fixture
 def cluster(control_plane, namespace):
-    install_crd(control_plane.api)
     made = Cluster(control_plane, namespace)
     yield made
     control_plane.api.delete("ConfigMap", made.store, "default")
 
 
 @pytest.fixture
-def controller(control_plane, cluster, tmp_path):
+def controller(cluster, start, tmp_path):
     """Start a controller with the policies, once there is something to look at."""
-    policies = tmp_path / "policies"
-    policies.mkdir()
-    (policies / "policies.yaml").write_text(POLICIES.format(namespace=cluster.namespace))
-    more = (*SHORT_LEASE, f"--policies={policies}", f"--use-config-map={cluster.store}")
-    tls = write_tls(tmp_path / "tls")
-    with ExitStack() as stack:
+    folder = tmp_path / "policies"
+    folder.mkdir()
+    (folder / "policies.yaml").write_text(POLICIES.format(namespace=cluster.namespace))
+    more = (f"--policies={folder}", f"--use-config-map={cluster.store}")
 
-        def start(name):
-            lease = f"idle-{cluster.namespace}"
-            started = Controller(control_plane.kubeconfig, tmp_path, tls, lease, more=more, name=name)
-            stack.callback(started.stop)
-            started.until_leading()
-            return started
+    def start(name):
+        started = start(name, *more)
+        started.until_leading()
+        return started
 
-        yield start
+    return start
 
 
 @pytest.mark.timeout(900, func_only=True)

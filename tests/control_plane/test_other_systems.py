@@ -36,64 +36,27 @@ def with_gpu(name):
     return pod
 
 
-def test_an_old_quota_counts_nothing_of_labelled_pods(nodes, webhook, quota, create):
-    nodes(GpuNode())
-    webhook()
-    used = quota(**{"requests.nvidia.com/gpu": "0"})
-    create(with_gpu("task"))
-    assert used() == {"requests.nvidia.com/gpu": "0"}
+ONE_NAME, POOL = {"requests.nvidia.com/gpu-0": "4"}, {"requests.nvidia.com/gpu": "4"}
+QUOTAS = {
+    "of GPUs counts no labelled pod": ("", {"requests.nvidia.com/gpu": "0"}, None),
+    "on one name, though another GPU is idle": ("", ONE_NAME, "requests.nvidia.com/gpu-0=4"),
+    "of GPUs counts slices of a pool": ("resources: {mode: pooled}", POOL, "requests.nvidia.com/gpu=4"),
+    "of pods counts labelled pods": ("", {"pods": "1"}, "pods=1"),
+}
 
 
-def test_a_quota_on_one_name_refuses_although_another_gpu_is_idle(nodes, webhook, quota, create):
-    nodes(GpuNode(gpus=2))
-    webhook()
-    quota(**{"requests.nvidia.com/gpu-0": "4"})
-    create(labelled_pod("task-0", "0.500"))
-    with pytest.raises(ApiError, match=r"exceeded quota: quota, requested: requests\.nvidia\.com/gpu-0=4"):
-        create(labelled_pod("task-1", "0.500"))
-
-
-def test_in_pooled_mode_the_old_quota_counts_slices(nodes, webhook, quota, create, tmp_path):
-    nodes(GpuNode(pooled=True))
-    webhook(policies(tmp_path, "resources: {mode: pooled}"))
-    quota(**{"requests.nvidia.com/gpu": "4"})
+@pytest.mark.parametrize(("policy", "hard", "exceeded"), QUOTAS.values(), ids=QUOTAS)
+def test_a_quota_of_kubernetes(nodes, webhook, quota, create, tmp_path, policy, hard, exceeded):  # noqa: PLR0913, PLR0917 fixtures
+    nodes(GpuNode(gpus=2, pooled="pooled" in policy))
+    webhook(policies(tmp_path, policy))
+    quota(**hard)
     create(with_gpu("task-0"))
-    with pytest.raises(ApiError, match=r"exceeded quota: quota, requested: requests\.nvidia\.com/gpu=4"):
+    if exceeded is None:
         create(with_gpu("task-1"))
-
-
-def test_a_quota_of_pods_counts_labelled_pods(nodes, webhook, quota, create):
-    nodes(GpuNode())
-    webhook()
-    quota(pods="1")
-    create(labelled_pod("task-0"))
-    with pytest.raises(ApiError, match="exceeded quota: quota, requested: pods=1"):
-        create(labelled_pod("task-1"))
-
-
-def test_a_gated_pod_has_its_slices_before_the_gate_opens(nodes, webhook, create):
-    nodes(GpuNode(gpus=2))
-    webhook()
-    gates = [{"name": "kueue.x-k8s.io/admission"}]
-    made = create(labelled_pod("gated", "0.500", schedulingGates=gates))
-    limits = made["spec"]["containers"][0]["resources"]["limits"]
-    assert [(name.startswith("nvidia.com/gpu-"), value) for name, value in limits.items()] == [(True, "4")]
-
-
-def test_a_job_is_stored_as_it_was_written(nodes, webhook, create):
-    nodes(GpuNode())
-    webhook()
-    template = with_gpu("task")
-    template["spec"]["restartPolicy"] = "Never"
-    job = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": "job"},
-        "spec": {"suspend": True, "template": template},
-    }
-    made = create(job)
-    limits = made["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]
-    assert limits == {"nvidia.com/gpu": "1"}
+        return
+    with pytest.raises(ApiError) as refused:
+        create(with_gpu("task-1"))
+    assert f"exceeded quota: quota, requested: {exceeded}" in str(refused.value)
 
 
 class PlainNode(GpuNode):
@@ -104,19 +67,6 @@ class PlainNode(GpuNode):
         labels = manifest["metadata"]["labels"]
         manifest["metadata"]["labels"] = {k: v for k, v in labels.items() if not k.startswith("nvidia.com/")}
         return manifest
-
-
-def test_from_zero_a_pod_asks_for_a_name_that_a_template_node_must_have_and_for_no_label(
-    nodes, webhook, create, tmp_path
-):
-    nodes(PlainNode(gpus=0))
-    webhook(policies(tmp_path, "assume: {gpusPerNode: 2, gpuMemoryMiB: 81920}"))
-    made = create(labelled_pod("task", "0.500"))
-    [(name, amount)] = made["spec"]["containers"][0]["resources"]["limits"].items()
-    assert (name in {"nvidia.com/gpu-0", "nvidia.com/gpu-1"}, amount) == (True, "4")
-    environment = {e["name"]: e["value"] for e in made["spec"]["containers"][0]["env"] if "value" in e}
-    assert environment["CUDA_DEVICE_MEMORY_LIMIT_0"] == "40960m"
-    assert "affinity" not in made["spec"]
 
 
 @pytest.fixture(params=["admission", "agent"])
@@ -146,13 +96,6 @@ def waits_for(control_plane, namespace):
 
 def on_node(control_plane, namespace):
     return control_plane.api.get("Pod", "task", namespace)["spec"].get("nodeName")
-
-
-def test_from_zero_without_assume_a_pod_is_denied(nodes, webhook, create):
-    nodes(PlainNode(gpus=0))
-    webhook()
-    with pytest.raises(ApiError, match="denied the request"):
-        create(labelled_pod("task", "0.500"))
 
 
 def policies(folder, text):

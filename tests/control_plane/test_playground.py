@@ -49,10 +49,6 @@ def test_the_readme_leads_to_a_half_gpu_pod_and_ctrl_c_leaves_no_trace(playgroun
     ends_without_a_trace(process, log, signal.SIGINT)
 
 
-def test_terminated_it_leaves_no_trace_either(playground):
-    ends_without_a_trace(*playground, signal.SIGTERM)
-
-
 def ends_without_a_trace(process, log, end):
     """End the playground by a signal, and look for what it leaves."""
     kubeconfig = Path(re.search(r"KUBECONFIG=(\S+)", exports_of(log.read_text()))[1])

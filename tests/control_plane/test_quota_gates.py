@@ -1,61 +1,26 @@
 """Pods over a quota that wait: in order, never past it, through kills, on a real control plane."""
 
 import threading
-from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
 
 import httpx
 import pytest
 import yaml
 
-from certs.authority import make_authority
 from kube.names import QUOTA_GATE
 from testbed.api import ApiError
-from testbed.controller_process import SHORT_LEASE, Controller, asking_webhook, install_crd, write_tls
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
-from testbed.product import decides
-from testbed.registration import configuration, labelled_pod, registered
+from testbed.registration import labelled_pod
 from tests.control_plane.test_manifests import MANIFESTS
 from tests.effort import by_turns
 
 pytestmark = pytest.mark.oldest_kubernetes  # scheduling gates are stable since 1.30
 
-POLICIES = """
-kind: Policy
-name: default
-limiter: none
-quotas: {{namespaces: {{{namespace}: {{maxPods: 10}}}}, whenOverQuota: wait, whenDegraded: wait}}
-"""
+POLICY = "quotas: {namespaces: {%s: {maxPods: %d}}, whenOverQuota: wait, whenDegraded: wait}\nlimiter: none"
+ROOM = [GpuNode(gpus=8, memory="2Ti", cpu="1000")] * 2
 MOST = 10
 PODS = by_turns("control_plane", usual=16, full=200)
 KILLS = by_turns("control_plane", usual=2, full=20)
-
-
-@pytest.fixture
-def product(control_plane, namespace, nodes, tmp_path):
-    """A controller and a webhook under policies that let pods of the namespace wait."""
-    nodes(*[GpuNode(gpus=8, memory="2Ti", cpu="1000")] * 2)
-    install_crd(control_plane.api)
-    tls = write_tls(tmp_path / "tls", make_authority(datetime.now(UTC)))
-
-    @contextmanager
-    def one(policies=POLICIES):
-        folder = tmp_path / "policies"
-        folder.mkdir()
-        (folder / "default.yaml").write_text(policies.format(namespace=namespace))
-        more = (*SHORT_LEASE, f"--policies={folder}")
-        with ExitStack() as stack:
-            lease = f"gates-{namespace}"
-            controller = Controller(control_plane.kubeconfig, tmp_path, tls, lease, more=more)
-            stack.callback(controller.stop)
-            controller.until_leading()
-            webhook = stack.enter_context(asking_webhook(controller.url, tls, tmp_path, folder))
-            config = configuration("fractions", webhook.url, webhook.ca_pem)
-            stack.enter_context(registered(control_plane.api, config, namespace, decides))
-            yield controller, webhook
-
-    return one
 
 
 def has_gate(pod):
@@ -112,48 +77,51 @@ def end_some(control_plane, namespace, observer):
 
 
 @pytest.mark.timeout(1800, func_only=True)
-def test_pods_over_a_quota_run_in_order_ten_at_a_time_through_kills(product, control_plane, namespace):
+def test_pods_over_a_quota_run_in_order_ten_at_a_time_through_kills(serve, nodes, control_plane, namespace):
     observer = Observer(control_plane.api, namespace)
     expected = [f"pod-{number:03}" for number in range(PODS)]
-    with product() as (controller, webhook):
-        observer.start()
-        try:
-            for number, name in enumerate(expected):
-                create(control_plane, namespace, labelled_pod(name, "0.125", terminationGracePeriodSeconds=0))
-                if number * KILLS // PODS != (number + 1) * KILLS // PODS:
-                    kill(number, controller, webhook)
-                if number % 3 == 2:
-                    end_some(control_plane, namespace, observer)
-            eventually(
-                lambda: not end_some(control_plane, namespace, observer),
-                "every pod has run",
-                seconds=60 + 4 * PODS,
-            )
-        finally:
-            observer.done.set()
-            observer.join()
+    nodes(*ROOM)
+    controller, webhook = serve(POLICY % (namespace, MOST))
+    observer.start()
+    try:
+        for number, name in enumerate(expected):
+            create(control_plane, namespace, labelled_pod(name, "0.125", terminationGracePeriodSeconds=0))
+            if number * KILLS // PODS != (number + 1) * KILLS // PODS:
+                kill(number, controller, webhook)
+            if number % 3 == 2:
+                end_some(control_plane, namespace, observer)
+        eventually(
+            lambda: not end_some(control_plane, namespace, observer),
+            "every pod has run",
+            seconds=60 + 4 * PODS,
+        )
+    finally:
+        observer.done.set()
+        observer.join()
     # How many run at once is the machine's speed, but never more than the quota.
     assert 1 < observer.most <= MOST
     assert len(observer.waited) > PODS // 2
     assert observer.order == expected, "none is lost, and none passes another"
 
 
-def test_a_task_of_clearml_over_its_quota_stays_pending_and_runs_later(product, control_plane, namespace):
-    one_pod = POLICIES.replace("maxPods: 10", "maxPods: 1")
+def test_a_task_of_clearml_over_its_quota_stays_pending_and_runs_later(
+    serve, nodes, control_plane, namespace
+):
+    nodes(*ROOM)
     [task] = [each for each in yaml.safe_load_all(MANIFESTS["clearml-half"].read_text()) if each]
     task["metadata"]["namespace"] = namespace
     name = task["metadata"]["name"]
-    with product(one_pod):
-        eventually(lambda: is_ungated(control_plane, namespace, "first"), "a new leader knows the line")
-        made = control_plane.api.create(task, namespace)
-        assert (has_gate(made), made["status"]["phase"]) == (True, "Pending")
-        eventually(lambda: events(control_plane, namespace, name) == ["WaitingForQuota"], "it is told")
-        control_plane.api.delete("Pod", "first", namespace)
-        eventually(lambda: runs(control_plane, namespace, name), "it runs when the quota has room")
-        eventually(
-            lambda: events(control_plane, namespace, name) == ["QuotaHasRoom", "WaitingForQuota"],
-            "it is told why it goes",
-        )
+    serve(POLICY % (namespace, 1))
+    eventually(lambda: is_ungated(control_plane, namespace, "first"), "a new leader knows the line")
+    made = control_plane.api.create(task, namespace)
+    assert (has_gate(made), made["status"]["phase"]) == (True, "Pending")
+    eventually(lambda: events(control_plane, namespace, name) == ["WaitingForQuota"], "it is told")
+    control_plane.api.delete("Pod", "first", namespace)
+    eventually(lambda: runs(control_plane, namespace, name), "it runs when the quota has room")
+    eventually(
+        lambda: events(control_plane, namespace, name) == ["QuotaHasRoom", "WaitingForQuota"],
+        "it is told why it goes",
+    )
 
 
 def is_ungated(control_plane, namespace, name):

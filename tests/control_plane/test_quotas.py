@@ -2,45 +2,24 @@
 
 import copy
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
 
 import pytest
 
-from certs.authority import make_authority
 from testbed.api import ApiError
-from testbed.controller_process import Controller, install_crd, registered_webhook, write_tls
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
 from testbed.registration import labelled_pod
 
 CLIENTS = 8
-QUOTA = "kind: Policy\nname: default\nquotas: {{namespaces: {{{namespace}: {{slices: 8}}}}}}\n"
+QUOTA = "quotas: {namespaces: {%s: {slices: 8}}}"
 TRY_AGAIN = "cannot be counted while the controller is away: try again"
 
 
 @pytest.fixture
-def serve(control_plane, namespace, nodes, tmp_path):
-    """Run a controller and a webhook that asks it, under policies in which the namespace is named."""
+def room(nodes, namespace):
+    """The test's namespace, with nodes for all of its pods."""
     nodes(*[GpuNode(gpus=8, memory="2Ti", cpu="1000")] * 4)
-    install_crd(control_plane.api)
-    tls = write_tls(tmp_path / "tls", make_authority(datetime.now(UTC)))
-
-    @contextmanager
-    def one(policies):
-        folder = tmp_path / "policies"
-        folder.mkdir()
-        (folder / "default.yaml").write_text(policies.format(namespace=namespace))
-        with ExitStack() as stack:
-            controller = Controller(control_plane.kubeconfig, tmp_path, tls, f"quotas-{namespace}", more=())
-            stack.callback(controller.stop)
-            controller.until_leading()
-            stack.enter_context(
-                registered_webhook(control_plane.api, namespace, controller, tmp_path, folder)
-            )
-            yield
-
-    return one
+    return namespace
 
 
 @pytest.fixture
@@ -91,31 +70,31 @@ def copies_of(stored, count):
 
 @pytest.mark.parametrize("is_seen", [True, False])
 def test_parallel_copies_of_an_injected_pod_stay_within_the_quota(
-    serve, create, control_plane, namespace, is_seen
+    room, serve, create, control_plane, is_seen
 ):
-    with serve(QUOTA):
-        first = labelled_pod("first", "0.125")
-        stored = control_plane.api.create(first, namespace)
-        if is_seen:
-            stored = control_plane.api.get("Pod", "first", namespace)
-        refused = create(list(copies_of(stored, 60)))
-        assert len(control_plane.api.list("Pod", namespace)) == 61 - len(refused) <= 8
-        fill(control_plane, namespace, lambda number: labelled_pod(f"last-{number}", "0.125"))
+    namespace = room
+    serve(QUOTA % namespace)
+    stored = control_plane.api.create(labelled_pod("first", "0.125"), namespace)
+    if is_seen:
+        stored = control_plane.api.get("Pod", "first", namespace)
+    refused = create(list(copies_of(stored, 60)))
+    assert len(control_plane.api.list("Pod", namespace)) == 61 - len(refused) <= 8
+    fill(control_plane, namespace, lambda number: labelled_pod(f"last-{number}", "0.125"))
     assert all(f'quota of namespace "{namespace}"' in text for text in refused.values())
 
 
-def test_creators_of_huge_pods_are_refused_and_hurt_nobody(serve, create, control_plane, namespace):
+def test_creators_of_huge_pods_are_refused_and_hurt_nobody(room, serve, create, namespace):
     huge = [
         labelled_pod(f"huge-{n}", "0.125", nodeSelector={"k": "v" * 1_100_000, "l": "v" * 1_100_000})
         for n in range(12)
     ]
     modest = [labelled_pod(f"pod-{n}", "0.125") for n in range(8)]
-    with serve(QUOTA):
-        refused = create([pod for pair in zip(huge, modest, strict=False) for pod in pair] + huge[8:])
-        # A machine that is busy with the huge ones may not hear of the controller in time, and says so.
-        for pod in [pod for pod in modest if TRY_AGAIN in refused.get(pod["metadata"]["name"], "")]:
-            del refused[pod["metadata"]["name"]]
-            eventually(lambda pod=pod: create([pod]) == {}, "a pod that was denied for that is let in")
+    serve(QUOTA % namespace)
+    refused = create([pod for pair in zip(huge, modest, strict=False) for pod in pair] + huge[8:])
+    # A machine that is busy with the huge ones may not hear of the controller in time, and says so.
+    for pod in [pod for pod in modest if TRY_AGAIN in refused.get(pod["metadata"]["name"], "")]:
+        del refused[pod["metadata"]["name"]]
+        eventually(lambda pod=pod: create([pod]) == {}, "a pod that was denied for that is let in")
     for number in range(12):
         assert "are in spec.nodeSelector: shorten it" in refused.pop(f"huge-{number}")
     assert refused == {}

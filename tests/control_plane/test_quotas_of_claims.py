@@ -10,19 +10,10 @@ from testbed.api import ApiError
 from testbed.process import eventually
 from testbed.registration import labelled_pod
 from tests.cli.running import run
-from tests.control_plane.test_claims_of_shares import (  # noqa: F401 fixtures
-    COUNTS_CAPACITY,
-    POLICY,
-    allocated,
-    create,
-    device_class,
-    more_options,
-    offer,
-    policies,
-    running,
-    start,
-    webhook,
-)
+from tests.control_plane import test_claims_of_shares
+from tests.control_plane.test_claims_of_shares import COUNTS_CAPACITY, POLICY, allocated, create, running
+
+device_class, offer = test_claims_of_shares.device_class, test_claims_of_shares.offer
 
 pytestmark = pytest.mark.skipif(
     not COUNTS_CAPACITY, reason="this Kubernetes has DRAConsumableCapacity only behind a gate"
@@ -30,15 +21,15 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-def serve(request, control_plane, namespace):
+def limited(control_plane, namespace, offer, serve):
     """Offer a node's cards, and start the webhook and its controller under quotas of the namespace."""
 
     def one(quotas, *cards):
-        request.getfixturevalue("offer")([*cards])
-        text = POLICY.replace("{kind", f"{{quotas: {{{quotas.replace('NAMESPACE', namespace)}}}, kind")
-        (request.getfixturevalue("policies") / "all.yaml").write_text(text)
-        request.getfixturevalue("webhook")
+        offer([*cards])
+        policy = f"{POLICY}\nquotas: {{{quotas.replace('NAMESPACE', namespace)}}}"
+        serve(policy, "--claim-templates")
         stored = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "policies"}}
+        text = f"kind: Policy\nname: default\n{policy}"
         control_plane.api.create({**stored, "data": {"all.yaml": text}}, namespace)
 
     return one
@@ -66,8 +57,8 @@ def told(control_plane, namespace, pod, reason):
     return "".join(texts[:1])
 
 
-def test_pods_that_come_at_once_stay_within_the_quota(control_plane, namespace, serve):
-    serve("namespaces: {NAMESPACE: {slices: 8, memoryMiB: 61440}}", *[81920] * 4)
+def test_pods_that_come_at_once_stay_within_the_quota(control_plane, namespace, limited):
+    limited("namespaces: {NAMESPACE: {slices: 8, memoryMiB: 61440}}", *[81920] * 4)
 
     def one(number):
         pod = labelled_pod(f"pod-{number}", "0.125")
@@ -100,8 +91,8 @@ def test_pods_that_come_at_once_stay_within_the_quota(control_plane, namespace, 
     }
 
 
-def test_a_pod_over_its_quota_waits_and_runs_later(control_plane, namespace, serve):
-    serve("namespaces: {NAMESPACE: {slices: 5}}, whenOverQuota: wait", 81920, 81920)
+def test_a_pod_over_its_quota_waits_and_runs_later(control_plane, namespace, limited):
+    limited("namespaces: {NAMESPACE: {slices: 5}}, whenOverQuota: wait", 81920, 81920)
     create(control_plane, namespace, ["first"], "0.625")
     eventually(lambda: running(control_plane, namespace) == {"first"}, "the first runs")
     [waits] = create(control_plane, namespace, ["second"], "0.125")

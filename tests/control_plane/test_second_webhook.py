@@ -8,7 +8,6 @@ import pytest
 from testbed.admission_server import AdmissionServer, patching
 from testbed.api import ApiError
 from testbed.gpu_nodes import GpuNode
-from testbed.product import INJECTED
 from testbed.registration import LABEL, configuration, labelled_pod, registered
 from tests.webhook.support.limiter_parts import check_limiter
 
@@ -94,16 +93,6 @@ def test_a_label_added_by_a_webhook_before_ours_is_honoured(nodes, webhook, cont
         stored = create_unlabelled(control_plane, namespace)
     assert stored["metadata"]["labels"] == {LABEL: "0.500"}
     assert stored["metadata"]["annotations"]["clearml-injector/slices"] == "4"
-
-
-def test_a_label_added_by_a_webhook_after_ours_is_too_late(nodes, webhook, control_plane, namespace):
-    """Only the second lock, a ValidatingAdmissionPolicy, sees such a pod."""
-    nodes(GpuNode(gpus=2))
-    webhook()
-    with labelling(control_plane.api, "z-labels", namespace):
-        stored = create_unlabelled(control_plane, namespace)
-    assert stored["metadata"]["labels"] == {LABEL: "0.500"}
-    assert INJECTED not in stored["metadata"].get("annotations", {})
 
 
 def test_the_copy_of_a_stored_pod_gets_no_second_limiter(nodes, webhook, control_plane, namespace):

@@ -52,16 +52,3 @@ def test_pods_without_an_injection_are_distinguished_from_the_others(ask, namesp
         "late": 'label clearml-injector/fraction "0.500" has no effect',
         "asking": "container asking requests nvidia.com/gpu",
     }
-
-
-@pytest.mark.usefixtures("pods")
-def test_a_quota_is_counted_from_pods_that_hold_slices(ask, control_plane, namespace):
-    policy = {"kind": "Policy", "name": "default", "quotas": {"namespaces": {namespace: QUOTA}}}
-    stored = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "policies"}}
-    control_plane.api.create({**stored, "data": {"default.yaml": yaml.safe_dump(policy)}}, namespace)
-    ended = ask("quota", f"--policies-config-map={namespace}/policies", "--output=json")
-    assert (ended.returncode, ended.stderr) == (0, "")
-    [found] = json.loads(ended.stdout)
-    # Two shares of two slices; and one whole GPU, which the ledger counts as one of the pooled name.
-    assert found["slices"] == {"used": 5, "limit": 8}
-    assert found["pods"] == {"used": 3, "limit": 5}

@@ -8,9 +8,7 @@ import pytest
 
 from testbed.admission_server import AdmissionServer, allow
 from testbed.api import ApiError
-from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually, free_ports
-from testbed.product import decides, mounted
 from testbed.registration import (
     LABEL,
     configuration,
@@ -103,16 +101,3 @@ def test_a_labelled_pod_of_a_deployment_waits_until_the_webhook_is_back(control_
 
 def failed_creates(api, namespace):
     return api.events(namespace, reason="FailedCreate")
-
-
-def test_a_webhook_that_is_back_admits_the_next_pod(nodes, setup, control_plane, namespace, tmp_path):
-    nodes(GpuNode())
-    with mounted(setup(), tmp_path) as product:
-        config = configuration("fractions", product.url, product.ca_pem)
-        with registered(control_plane.api, config, namespace, decides):
-            product.stop()
-            with pytest.raises(ApiError, match="connect: connection refused"):
-                control_plane.api.create(labelled_pod("too-early"), namespace)
-            product.start_again()
-            made = control_plane.api.create(labelled_pod("in-time"), namespace)
-            assert made["metadata"]["annotations"]["clearml-injector/slices"] == "1"

@@ -7,7 +7,7 @@ from testbed import components
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
 from testbed.product import POLICIES
-from testbed.registration import LABEL, labelled_pod
+from testbed.registration import labelled_pod
 from tests.cli.running import run
 
 
@@ -36,13 +36,6 @@ def why(control_plane, namespace, tmp_path):
     return lambda name: run("why", name, "--namespace", namespace, "--kubeconfig", file)
 
 
-def deployment(name, fraction):
-    template = {key: labelled_pod("", fraction)[key] for key in ("metadata", "spec")}
-    template["metadata"] = {"labels": {LABEL: fraction, "app": name}}
-    spec = {"selector": {"matchLabels": {"app": name}}, "template": template}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
-
-
 def until_said(why, name, text):
     """The answer, once it holds a text: the API server's Events come a moment later."""
 
@@ -51,18 +44,6 @@ def until_said(why, name, text):
         return ended if text in ended.stdout else None
 
     return eventually(said, f"why {name} says {text}")
-
-
-def test_who_was_refused_finds_out_why_and_what_to_do(control_plane, namespace, nodes, webhook, why):
-    nodes(GpuNode(gpus=1))
-    webhook()
-    control_plane.api.create(deployment("web", "0.5"), namespace)
-
-    ended = until_said(why, "web", "It was rejected")
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert 'The injector denied it: clearml-injector/fraction "0.5" is not allowed' in ended.stdout
-    assert '(did you mean "0.500"?)' in ended.stdout
-    assert "in the pod template of the owner of ReplicaSet web-" in ended.stdout
 
 
 def test_the_job_of_the_readme_is_accepted_and_its_pods_are_explained_as_the_readme_says(

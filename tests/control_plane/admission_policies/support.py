@@ -37,40 +37,44 @@ WHOLE = {"0.125": 1, "0.375": 3, "0.500": 4, "0.750": 6, "1.000": 8}
 _POLICIES = {
     "default": {},
     "whole": {
-        "namespaces": ["lock-whole"],
         "fractions": {"0.125": 1, "0.25": 2, "0.500": 4, "1.000": 8, "2.0": 16, "3": 24, "0.2": 2, "0.95": 8},
     },
-    "pooled": {"namespaces": ["lock-pooled"], "resources": {"mode": "pooled"}},
-    "both": {"namespaces": ["lock-both"], "resources": {"prefer": ["mig", "per-gpu"]}, "fractions": WHOLE},
+    "pooled": {"resources": {"mode": "pooled"}},
+    "both": {"resources": {"prefer": ["mig", "per-gpu"]}, "fractions": WHOLE},
     "either": {
-        "namespaces": ["lock-either"],
         "resources": {"mode": "pooled", "prefer": ["mig", "pooled"]},
         "fractions": WHOLE,
     },
     "mig": {
-        "namespaces": ["lock-mig"],
         "resources": {"mode": "mig"},
         "fractions": WHOLE,
         "memory": {"allowed": True},
     },
-    "driver": {"namespaces": ["lock-driver"], "limiter": "nvidia-driver"},
-    "quarters": {"namespaces": ["lock-quarters"], "slicesPerGpu": 4},
-    "open": {"namespaces": ["lock-open"], "limiter": "none"},
-    "custom": {"namespaces": ["lock-custom"], "limiter": "site"},
-    "foreign": {"namespaces": ["lock-foreign"], "aliases": {"kai": True, "hami": True}},
-    "apart": {"namespaces": ["lock-apart"], "containers": "any-gpu"},
-    "nics": {"namespaces": ["lock-nics"], "allow": {"deviceClasses": ["rdma.example.com"]}},
-    "image": {"namespaces": ["lock-image"], "limiter": "clearml-image"},
+    "driver": {"limiter": "nvidia-driver"},
+    "quarters": {"slicesPerGpu": 4},
+    "open": {"limiter": "none"},
+    "custom": {"limiter": "site"},
+    "foreign": {"aliases": {"kai": True, "hami": True}},
+    "apart": {"containers": "any-gpu"},
+    "nics": {"allow": {"deviceClasses": ["rdma.example.com"]}},
+    "image": {"limiter": "clearml-image"},
     "claimed": {
-        "namespaces": ["lock-claimed"],
         "resources": {"mode": "dra"},
         "assume": {"gpusPerNode": 2, "gpuMemoryMiB": 81920},
         "fractions": {"0.125": 1, "0.2": 2, "0.500": 4, "0.750": 6, "2.0": 16},
         "memory": {"allowed": True},
     },
-    "waiting": {"namespaces": ["lock-waiting"], "quotas": {"whenOverQuota": "wait"}},
+    "waiting": {"quotas": {"whenOverQuota": "wait"}},
 }
-POLICIES = {name: {"resources": {"mode": "per-gpu"}, **policy} for name, policy in _POLICIES.items()}
+_ALIKE = {"resources": {"mode": "per-gpu"}}
+POLICIES = {
+    name: {
+        **_ALIKE,
+        **({} if name == "default" else {"namespaces": [f"lock-{name}", f"forged-{name}"]}),
+        **policy,
+    }
+    for name, policy in _POLICIES.items()
+}
 LIMITERS = {
     "site": {
         "env": {"SITE_SHARE": "{percent}"},
@@ -109,9 +113,8 @@ WEBHOOK = {
     },
 }
 NAMESPACES = {
-    "lock-default": {},
     "lock-queue": {},
-    **{f"lock-{name}": {} for name in POLICIES if name != "default"},
+    **{f"{where}-{name}": {} for name in POLICIES for where in ("lock", "forged")},
     "lock-excluded": {},
     TRUSTED: {},
     DEVICES: {},

@@ -33,27 +33,26 @@ def change(api, namespace, pod, metadata, subresource=""):
     return api.call("PATCH", path, {"metadata": metadata}, content=PATCH)
 
 
-@pytest.mark.parametrize("subresource", ["", "/status"])
-def test_a_label_added_to_an_existing_pod_is_refused(unlabelled, control_plane, namespace, subresource):
-    with refused("unchanged", LABEL_KEPT):
-        change(control_plane.api, namespace, "unlabelled", {"labels": {LABEL: "0.500"}}, subresource)
+WAYS = ("", "/status")
+"""To change metadata."""
+DECIDED = ("injected", "slices", "gpu-index", "gpu-container", "memory-mib", "reservation")
 
 
-@pytest.mark.parametrize("subresource", ["", "/status"])
-@pytest.mark.parametrize("label", ["0.125", "0.875", None], ids=["smaller", "larger", "none"])
-def test_the_label_of_an_injected_pod_cannot_change(injected, control_plane, namespace, subresource, label):
-    with refused("unchanged", LABEL_KEPT):
-        change(control_plane.api, namespace, "injected", {"labels": {LABEL: label}}, subresource)
+def test_a_label_cannot_be_added_to_an_existing_pod(unlabelled, control_plane, namespace):
+    for way in WAYS:
+        with refused("unchanged", LABEL_KEPT):
+            change(control_plane.api, namespace, "unlabelled", {"labels": {LABEL: "0.500"}}, way)
 
 
-@pytest.mark.parametrize("subresource", ["", "/status"])
-@pytest.mark.parametrize(
-    "name", ["injected", "slices", "gpu-index", "gpu-container", "memory-mib", "reservation"]
-)
-def test_what_was_decided_cannot_be_rewritten(injected, control_plane, namespace, subresource, name):
-    with refused("unchanged", ANNOTATIONS_KEPT):
-        annotations = {f"clearml-injector/{name}": "7"}
-        change(control_plane.api, namespace, "injected", {"annotations": annotations}, subresource)
+def test_label_and_decision_of_an_injected_pod_cannot_change(injected, control_plane, namespace):
+    for way in WAYS:
+        for label in ("0.125", "0.875", None):
+            with refused("unchanged", LABEL_KEPT):
+                change(control_plane.api, namespace, "injected", {"labels": {LABEL: label}}, way)
+        for name in DECIDED:
+            annotations = {f"clearml-injector/{name}": "7"}
+            with refused("unchanged", ANNOTATIONS_KEPT):
+                change(control_plane.api, namespace, "injected", {"annotations": annotations}, way)
 
 
 needs_resize = pytest.mark.skipif(
@@ -85,55 +84,53 @@ GPU_IMAGES_KEPT = (
 )
 
 
-@pytest.mark.parametrize("subresource", ["", "/status"])
-@pytest.mark.parametrize("label", ["clearml-agent-queue-name", "clearml-agent-queue"])
-def test_an_injected_pod_stays_in_its_queue(lock, control_plane, namespace, subresource, label):
-    pod = labelled_pod("queued", "0.500")
-    pod["metadata"]["labels"] |= {"clearml-agent-queue-name": "mine", "clearml-agent-queue": "0123"}
-    control_plane.api.create(pod, namespace)
-    for value in ("other", None):
-        with refused("unchanged", QUEUE_KEPT):
-            change(control_plane.api, namespace, "queued", {"labels": {label: value}}, subresource)
+def test_an_injected_pod_stays_in_its_queue(lock, control_plane, namespace):
+    for name, labels in (
+        ("queued", {"clearml-agent-queue-name": "mine", "clearml-agent-queue": "01"}),
+        ("free", {}),
+    ):
+        pod = labelled_pod(name, "0.500")
+        pod["metadata"]["labels"] |= labels
+        control_plane.api.create(pod, namespace)
+    for way in WAYS:
+        for label in ("clearml-agent-queue-name", "clearml-agent-queue"):
+            for pod, value in (("queued", "other"), ("queued", None), ("free", "trusted")):
+                with refused("unchanged", QUEUE_KEPT):
+                    change(control_plane.api, namespace, pod, {"labels": {label: value}}, way)
 
 
-def test_an_injected_pod_cannot_enter_a_queue_later(injected, control_plane, namespace):
-    with refused("unchanged", QUEUE_KEPT):
-        labels = {"clearml-agent-queue-name": "trusted"}
-        change(control_plane.api, namespace, "injected", {"labels": labels})
-
-
-@pytest.mark.parametrize("subresource", ["", "/status"])
-@pytest.mark.parametrize(
-    "name",
-    [
-        "cdi.k8s.io/all",
-        "nvidia.cdi.k8s.io/container.injected",
-        "nvidia.cdi.k8s.io",
-        "devices.nri.io",
-        "mounts.noderesource.dev/pod",
-        "devices.gke.io/container.injected",
-        "devices.crio.io",
-        "io.kubernetes.cri-o.Devices",
-        "nvidia.com/container.train.gpus.devices",
-        "gpu-fractioning.nvidia.com/a",
-        "gpu-fraction",
-        "gpu-memory",
-    ],
+GIVE_DEVICES = (
+    "cdi.k8s.io/all",
+    "nvidia.cdi.k8s.io/container.injected",
+    "nvidia.cdi.k8s.io",
+    "devices.nri.io",
+    "mounts.noderesource.dev/pod",
+    "devices.gke.io/container.injected",
+    "devices.crio.io",
+    "io.kubernetes.cri-o.Devices",
+    "nvidia.com/container.train.gpus.devices",
+    "gpu-fractioning.nvidia.com/a",
+    "gpu-fraction",
+    "gpu-memory",
 )
-def test_devices_cannot_be_annotated_later(lock, control_plane, subresource, name):
+
+
+def test_devices_cannot_be_annotated_later(lock, control_plane):
     """Also where pods without the label may take them."""
     control_plane.api.create(labelled_pod("kept", schedulerName="nobody"), DEVICES)
-    with refused("unchanged", DEVICES_KEPT):
-        change(control_plane.api, DEVICES, "kept", {"annotations": {name: "nvidia.com/gpu=all"}}, subresource)
+    for way in WAYS:
+        for name in GIVE_DEVICES:
+            with refused("unchanged", DEVICES_KEPT):
+                change(control_plane.api, DEVICES, "kept", {"annotations": {name: "nvidia.com/gpu=all"}}, way)
     control_plane.api.delete("Pod", "kept", DEVICES)
 
 
-@pytest.mark.parametrize("subresource", ["", "/status"])
-def test_an_unlabelled_pod_cannot_be_given_devices_later(unlabelled, control_plane, namespace, subresource):
+def test_an_unlabelled_pod_cannot_be_given_devices_later(unlabelled, control_plane, namespace):
     annotations = {"nvidia.cdi.k8s.io": "nvidia.com/gpu=all"}
-    with refused("device-annotations", takes_devices("nvidia.cdi.k8s.io")):
-        change(control_plane.api, namespace, "unlabelled", {"annotations": annotations}, subresource)
-    change(control_plane.api, namespace, "unlabelled", {"annotations": {"note": "mine"}}, subresource)
+    for way in WAYS:
+        with refused("device-annotations", takes_devices("nvidia.cdi.k8s.io")):
+            change(control_plane.api, namespace, "unlabelled", {"annotations": annotations}, way)
+        change(control_plane.api, namespace, "unlabelled", {"annotations": {"note": "mine"}}, way)
 
 
 def with_image(pod, field, name):
@@ -150,14 +147,12 @@ def change_image(api, pod, field, name):
     return api.call("PATCH", path, with_image(pod, field, name), content=STRATEGIC)
 
 
-@pytest.mark.parametrize("gates", [[], [{"name": "example.com/wait"}]], ids=["free", "gated"])
-@pytest.mark.parametrize("name", ["gpu-limiter", "prepare"])
-def test_the_limiters_init_container_keeps_its_image(lock, control_plane, namespace, gates, name):
+def test_the_limiters_init_container_keeps_its_image(lock, control_plane, namespace):
     prepare = {"name": "prepare", "image": "example.com/prepare:1"}
-    pod = labelled_pod("gated", "0.500", schedulingGates=gates, initContainers=[prepare])
-    made = control_plane.api.create(pod, namespace)
-    with refused("unchanged", IMAGES_KEPT):
-        change_image(control_plane.api, made, "initContainers", name)
+    made = control_plane.api.create(labelled_pod("kept", "0.500", initContainers=[prepare]), namespace)
+    for name in ("gpu-limiter", "prepare"):
+        with refused("unchanged", IMAGES_KEPT):
+            change_image(control_plane.api, made, "initContainers", name)
 
 
 def test_images_of_regular_containers_and_sidecars_may_change(lock, control_plane, namespace):
@@ -199,68 +194,30 @@ NO_DEVICES = (
     "annotations that give devices, such as nvidia.cdi.k8s.io: a Binding may not put them on the pod:"
     " remove them"
 )
-BROUGHT = {
-    "our label": (
-        {"labels": {LABEL: "0.500"}},
-        NONE_OF_OURS,
-    ),
-    "our annotation": (
-        {"annotations": {INJECTED: "0.500"}},
-        NONE_OF_OURS,
-    ),
-    "a queue": (
-        {"labels": {"clearml-agent-queue-name": "large"}},
-        NO_QUEUE,
-    ),
-    "a queue by its id": (
-        {"labels": {"clearml-agent-queue": "0123"}},
-        NO_QUEUE,
-    ),
-    "devices": (
-        {"annotations": {"cdi.k8s.io/all": "nvidia.com/gpu=all"}},
-        NO_DEVICES,
-    ),
-    "NVIDIA's devices": (
-        {"annotations": {"nvidia.cdi.k8s.io/container.task": "nvidia.com/gpu=all"}},
-        NO_DEVICES,
-    ),
-    "devices by the bare name": (
-        {"annotations": {"nvidia.cdi.k8s.io": "nvidia.com/gpu=all"}},
-        NO_DEVICES,
-    ),
-    "devices by KAI's node agent": (
-        {"annotations": {"nvidia.com/container.task.gpus.devices": "all"}},
-        NO_DEVICES,
-    ),
-    "an NRI plugin's devices": (
-        {"annotations": {"devices.nri.io/pod": "x"}},
-        NO_DEVICES,
-    ),
-}
+BROUGHT = [
+    ({"labels": {LABEL: "0.500"}}, NONE_OF_OURS),
+    ({"annotations": {INJECTED: "0.500"}}, NONE_OF_OURS),
+    ({"labels": {"clearml-agent-queue-name": "large"}}, NO_QUEUE),
+    ({"labels": {"clearml-agent-queue": "0123"}}, NO_QUEUE),
+    ({"annotations": {"cdi.k8s.io/all": "nvidia.com/gpu=all"}}, NO_DEVICES),
+    ({"annotations": {"nvidia.cdi.k8s.io": "nvidia.com/gpu=all"}}, NO_DEVICES),
+    ({"annotations": {"nvidia.com/container.task.gpus.devices": "all"}}, NO_DEVICES),
+    ({"annotations": {"devices.nri.io/pod": "x"}}, NO_DEVICES),
+]
 
 
-@pytest.mark.parametrize("brought", BROUGHT.values(), ids=BROUGHT)
-@pytest.mark.parametrize("by", ["pods/unbound/binding", "bindings"])
-def test_a_binding_cannot_bring_what_is_decided_at_creation(lock, control_plane, namespace, brought, by):
-    control_plane.api.create(unlabelled_pod("unbound", schedulerName="nobody"), namespace)
-    metadata, message = brought
-    path = f"/api/v1/namespaces/{namespace}/{by}"
-    with refused("bindings", message):
-        control_plane.api.call("POST", path, binding(metadata))
-    control_plane.api.call("POST", path, binding({"annotations": {"note": "mine"}}))
-    pod = control_plane.api.get("Pod", "unbound", namespace)
-    assert (pod["spec"]["nodeName"], pod["metadata"]["annotations"]) == ("gpu-0", {"note": "mine"})
-
-
-def test_nor_can_it_bring_devices_where_the_webhook_does_not_serve(lock, control_plane):
-    namespace = "lock-excluded"
-    control_plane.api.create(unlabelled_pod("unbound", schedulerName="nobody"), namespace)
-    for by in ("pods/unbound/binding", "bindings"):
-        path = f"/api/v1/namespaces/{namespace}/{by}"
-        with refused("bindings", NO_DEVICES):
-            control_plane.api.call("POST", path, binding({"annotations": {"cdi.k8s.io/all": "x"}}))
-    control_plane.api.call("POST", path, binding({"annotations": {"note": "mine"}}))
-    control_plane.api.delete("Pod", "unbound", namespace)
+def test_a_binding_cannot_bring_what_is_decided_at_creation(lock, control_plane):
+    """Nor devices where the webhook does not serve."""
+    for namespace, brought in (("lock-default", BROUGHT), ("lock-excluded", BROUGHT[4:])):
+        control_plane.api.create(unlabelled_pod("unbound", schedulerName="nobody"), namespace)
+        for path in (f"/api/v1/namespaces/{namespace}/{by}" for by in ("pods/unbound/binding", "bindings")):
+            for metadata, message in brought:
+                with refused("bindings", message):
+                    control_plane.api.call("POST", path, binding(metadata))
+        control_plane.api.call("POST", path, binding({"annotations": {"note": "mine"}}))
+        pod = control_plane.api.get("Pod", "unbound", namespace)
+        assert (pod["spec"]["nodeName"], pod["metadata"]["annotations"]) == ("gpu-0", {"note": "mine"})
+        control_plane.api.delete("Pod", "unbound", namespace)
 
 
 # --- what must pass
@@ -297,11 +254,6 @@ def test_an_injected_pod_is_scheduled_runs_and_takes_other_labels(injected, cont
     assert changed["metadata"]["labels"] == {LABEL: "0.500", "team": "blue"}
     changed = change(control_plane.api, namespace, "injected", {"annotations": {"note": "mine"}})
     assert changed["metadata"]["annotations"]["note"] == "mine"
-
-
-def test_unlabelled_pods_take_any_other_label(unlabelled, control_plane, namespace):
-    changed = change(control_plane.api, namespace, "unlabelled", {"labels": {"team": "blue"}})
-    assert changed["metadata"]["labels"] == {"team": "blue"}
 
 
 def create_large(api, namespace):

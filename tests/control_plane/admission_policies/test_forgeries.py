@@ -1,4 +1,4 @@
-"""With the webhook's configuration deleted: labelled pods, and pods that claim to be injected."""
+"""Where no webhook reviews: pods that claim to be injected pass as the webhook leaves them only."""
 
 import copy
 
@@ -6,280 +6,24 @@ import pytest
 
 from testbed.api import ApiError
 from testbed.registration import labelled_pod
-from tests.control_plane.admission_policies.forged import (
-    ADVICE,
-    CONTAINER,
-    ENV,
-    PARTS,
-    index_of,
-    limits,
-    said,
-    task,
-    variable,
+from tests.control_plane.admission_policies.support import refused
+from tests.control_plane.admission_policies.test_creations import NOT_INJECTED
+
+ADVICE = "leave out what the injector writes, and if you did, tell your admin"
+ENV = (
+    "env of GPU containers: must hold the limiter's variables once, "
+    f"for the MiB in clearml-injector/memory-mib: {ADVICE}"
 )
-from tests.control_plane.admission_policies.support import asking, refused, unlabelled_pod
-from tests.control_plane.admission_policies.test_creations import NEEDS_LABEL, NOT_INJECTED
-
-
-def test_a_labelled_pod_is_refused(no_webhook, control_plane, namespace):
-    with refused("injected", NOT_INJECTED):
-        control_plane.api.create(labelled_pod("plain"), namespace)
-
-
-def test_the_marker_alone_is_refused(no_webhook, control_plane, namespace):
-    pod = labelled_pod("marked")
-    pod["metadata"]["annotations"] = {"clearml-injector/injected": "default@0"}
-    with refused("injected", NOT_INJECTED):
-        control_plane.api.create(pod, namespace)
-
-
-def test_annotations_without_slices_are_refused(no_webhook, control_plane):
-    pod = copy.deepcopy(no_webhook["half"])
-    del task(pod)["resources"]
-    pod["spec"].pop("initContainers")
-    with refused("injected", CONTAINER):
-        control_plane.api.create(pod, "lock-default")
-
-
-def test_another_container_than_the_one_that_holds_slices_is_refused(no_webhook, control_plane):
-    pod = copy.deepcopy(no_webhook["half"])
-    said(pod)["clearml-injector/gpu-container"] = "other"
-    with refused("injected", CONTAINER):
-        control_plane.api.create(pod, "lock-default")
-
-
-@pytest.mark.parametrize("amount", ["1", "5"])
-def test_slices_that_are_not_the_annotations_are_refused(no_webhook, control_plane, amount):
-    pod = copy.deepcopy(no_webhook["half"])
-    name = f"nvidia.com/gpu-{index_of(pod)}"
-    task(pod)["resources"] = {"limits": {name: amount}}
-    with refused("injected", limits(4, name)):
-        control_plane.api.create(pod, "lock-default")
-
-
-def test_another_gpu_than_the_annotations_is_refused(no_webhook, control_plane):
-    pod = copy.deepcopy(no_webhook["half"])
-    task(pod)["resources"] = {"limits": {"nvidia.com/gpu-99": "4"}}
-    with refused("injected", limits(4, f"nvidia.com/gpu-{index_of(pod)}")):
-        control_plane.api.create(pod, "lock-default")
-
-
-def test_one_gpu_in_the_name_of_two_is_refused(no_webhook, control_plane):
-    pod = copy.deepcopy(no_webhook["two"])
-    first = index_of(pod).split(",")[0]
-    said(pod)["clearml-injector/gpu-index"] = f"{first},{first}"
-    task(pod)["resources"] = {"limits": {f"nvidia.com/gpu-{first}": "8"}}
-    with refused("injected", limits(16, f"nvidia.com/gpu-{first}, nvidia.com/gpu-{first}")):
-        control_plane.api.create(pod, "lock-whole")
-
-
-def test_more_of_the_pool_than_the_label_says_is_refused(no_webhook, control_plane):
-    pod = copy.deepcopy(no_webhook["pooled"])
-    task(pod)["resources"] = {"limits": {"nvidia.com/gpu": "7"}}
-    with refused("injected", limits(2, "nvidia.com/gpu")):
-        control_plane.api.create(pod, "lock-pooled")
-
-
-@pytest.mark.parametrize(
-    ("amounts", "named"),
-    [
-        ({"nvidia.com/mig-3g.40gb": "2"}, "nvidia.com/mig-3g.40gb"),
-        ({"nvidia.com/mig-3g.40gb": "1", "nvidia.com/mig-1g.10gb": "1"}, "nvidia.com/mig-<profile>"),
-    ],
+PARTS = (
+    f"limits: the containers that ask for slices must be those of clearml-injector/gpu-container: {ADVICE}"
 )
-def test_more_than_one_instance_is_refused(no_webhook, control_plane, amounts, named):
-    pod = copy.deepcopy(no_webhook["mig"])
-    task(pod)["resources"] = {"limits": amounts}
-    message = f"limits of GPU containers: must be one of {named}, as the annotations say: {ADVICE}"
-    with refused("injected", message):
-        control_plane.api.create(pod, "lock-mig")
-
-
-@pytest.mark.parametrize(
-    ("policy", "resource", "message"),
-    [
-        ("mig", "nvidia.com/gpu", "one of nvidia.com/mig-<profile>"),
-        ("both", "nvidia.com/gpu", "1 slices of nvidia.com/gpu-{index}"),
-        ("both", "nvidia.com/gpu-0", "1 slices of nvidia.com/gpu-{index}"),
-    ],
+APART = (
+    "limits of GPU containers: must be the slices of each container on the GPU "
+    f"that clearml-injector/gpu-index says of it: {ADVICE}"
 )
-def test_a_gpu_or_a_slice_without_a_limit_is_no_instance(
-    no_webhook, control_plane, policy, resource, message
-):
-    pod = copy.deepcopy(no_webhook[policy])
-    task(pod)["resources"] = {"limits": {resource: "1"}}
-    with refused(
-        "injected", f"limits of GPU containers: must be {message}, as the annotations say: {ADVICE}"
-    ):
-        control_plane.api.create(pod, f"lock-{policy}")
-
-
-def test_a_slice_of_the_pool_without_a_limit_is_no_instance(no_webhook, control_plane):
-    pod = copy.deepcopy(no_webhook["either"])
-    task(pod)["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
-    with refused("injected", ENV):
-        control_plane.api.create(pod, "lock-either")
-
-
-@pytest.mark.parametrize("label", ["0.625", "1.000", "NaN"])
-def test_an_instance_that_does_not_hold_what_the_label_says_is_refused(no_webhook, control_plane, label):
-    pod = copy.deepcopy(no_webhook["mig"])
-    pod["metadata"]["labels"]["clearml-injector/fraction"] = label
-    message = f"clearml-injector/slices: not what the label says of a MIG instance: {ADVICE}"
-    with refused("injected", message):
-        control_plane.api.create(pod, "lock-mig")
-
-
-@pytest.mark.parametrize("label", ["0.125", "0.875", "1.000", "NaN", "0.5", "abc"])
-def test_a_label_that_the_slices_do_not_fit_is_refused(no_webhook, control_plane, label):
-    pod = copy.deepcopy(no_webhook["half"])
-    pod["metadata"]["labels"]["clearml-injector/fraction"] = label
-    with refused("injected", f"clearml-injector/slices: 4 is not what the label says: {label}: {ADVICE}"):
-        control_plane.api.create(pod, "lock-default")
-
-
-def test_all_slices_of_a_gpu_for_a_share_that_is_limited_need_the_limit(no_webhook, control_plane):
-    pod = copy.deepcopy(no_webhook["most"])
-    del task(pod)["env"]
-    with refused("injected", ENV):
-        control_plane.api.create(pod, "lock-whole")
-
-
-@pytest.mark.parametrize("memory", ["5Gi", "4G", ""])
-def test_memory_that_is_not_the_limit_is_refused(no_webhook, control_plane, memory):
-    pod = copy.deepcopy(no_webhook["memory"])
-    pod["metadata"]["labels"]["clearml-injector/gpu-memory"] = memory
-    with pytest.raises(ApiError, match=f"is not what the label says: {memory}: {ADVICE}"):
-        control_plane.api.create(pod, "lock-default")
-
-
-def test_memory_is_limited_as_fractions_are(no_webhook, control_plane):
-    pod = copy.deepcopy(no_webhook["memory"])
-    del task(pod)["env"]
-    with pytest.raises(ApiError, match=ENV.split(":", maxsplit=1)[0]):
-        control_plane.api.create(pod, "lock-default")
-
-
-def test_a_second_container_with_slices_is_refused(no_webhook, control_plane):
-    pod = copy.deepcopy(no_webhook["half"])
-    pod["spec"]["containers"].append({**task(pod), "name": "second"})
-    with refused("injected", PARTS):
-        control_plane.api.create(pod, "lock-default")
-
-
-def test_a_native_sidecar_with_slices_in_addition_to_the_container_is_refused(no_webhook, control_plane):
-    pod = copy.deepcopy(no_webhook["half"])
-    pod["spec"]["initContainers"].append({**task(pod), "name": "second", "restartPolicy": "Always"})
-    with refused("injected", PARTS):
-        control_plane.api.create(pod, "lock-default")
-
-
-def test_an_init_container_that_ends_is_not_the_one_with_the_share(no_webhook, control_plane):
-    pod = copy.deepcopy(no_webhook["half"])
-    pod["spec"]["initContainers"].append({**task(pod), "name": "second"})
-    control_plane.api.create(pod, "lock-default", dry_run=True)
-    said(pod)["clearml-injector/gpu-container"] = "second"
-    with refused("injected", PARTS):
-        control_plane.api.create(pod, "lock-default")
-
-
-def test_a_policy_of_another_namespace_is_refused(no_webhook, control_plane):
-    pod = copy.deepcopy(no_webhook["half"])
-    said(pod)["clearml-injector/injected"] = "open@0"
-    message = f"clearml-injector/injected: policy open is not for namespace lock-default: {ADVICE}"
-    with refused("injected", message):
-        control_plane.api.create(pod, "lock-default")
-
-
-def test_a_limiter_that_a_queue_has_elsewhere_is_refused(no_webhook, control_plane):
-    pod = copy.deepcopy(no_webhook["half"])
-    pod["metadata"]["labels"]["clearml-agent-queue-name"] = "trusted"
-    del task(pod)["env"]
-    with refused("injected", ENV):
-        control_plane.api.create(pod, "lock-default")
-
-
-@pytest.mark.parametrize("policy", ["half", "pooled", "driver", "custom"])
-def test_a_pod_without_its_limit_is_refused(no_webhook, control_plane, policy):
-    pod = copy.deepcopy(no_webhook[policy])
-    del task(pod)["env"]
-    with refused("injected", ENV):
-        control_plane.api.create(pod, pod["metadata"]["namespace"])
-
-
-def raised(pod):
-    variable(pod, "CUDA_DEVICE_MEMORY_LIMIT_0")["value"] = "81920m"
-
-
-def unlimited(pod):
-    variable(pod, "CUDA_DEVICE_MEMORY_LIMIT_0")["value"] = "0.5g"
-
-
-def twice(pod):
-    task(pod)["env"].append({"name": "CUDA_DEVICE_MEMORY_LIMIT_0", "value": "81920m"})
-
-
-def from_elsewhere(pod):
-    limit = variable(pod, "CUDA_DEVICE_MEMORY_LIMIT_0")
-    del limit["value"]
-    limit["valueFrom"] = {"fieldRef": {"fieldPath": "metadata.annotations['mine']"}}
-
-
-def not_preloaded(pod):
-    variable(pod, "LD_PRELOAD")["value"] = "/tmp/mine.so"  # noqa: S108 - a path in a container
-
-
-def preloaded_last(pod):
-    preload = variable(pod, "LD_PRELOAD")
-    preload["value"] = f"/mine.so:{preload['value']}"
-
-
-def without_memory(pod):
-    del said(pod)["clearml-injector/memory-mib"]
-
-
-@pytest.mark.parametrize(
-    "forge", [raised, unlimited, twice, from_elsewhere, not_preloaded, preloaded_last, without_memory]
-)
-def test_a_limit_that_is_not_ours_is_refused(no_webhook, control_plane, forge):
-    pod = copy.deepcopy(no_webhook["half"])
-    forge(pod)
-    with refused("injected", ENV):
-        control_plane.api.create(pod, "lock-default")
-
-
-def test_an_unlabelled_pod_may_not_ask_for_one_gpus_slices_either(no_webhook, control_plane, namespace):
-    with refused("unlabelled", NEEDS_LABEL):
-        control_plane.api.create(asking("nvidia.com/gpu-0"), namespace)
-
-
-def test_unlabelled_pods_pass(no_webhook, control_plane, namespace):
-    made = control_plane.api.create(unlabelled_pod(), namespace)
-    assert made["metadata"]["name"] == "unlabelled"
-
-
-@pytest.mark.parametrize("policy", ["half", "two", "pooled", "mig", "both", "either", "driver", "custom"])
-def test_a_complete_forgery_passes_as_the_threat_model_says(no_webhook, control_plane, policy):
-    pod = copy.deepcopy(no_webhook[policy])
-    made = control_plane.api.create(pod, pod["metadata"]["namespace"], dry_run=True)
-    assert said(made) == said(pod)
-
-
-def test_kubernetes_itself_keeps_the_environment_of_a_gated_pod(no_webhook, control_plane):
-    pod = copy.deepcopy(no_webhook["half"])
-    pod["metadata"]["name"] = "gated"
-    pod["spec"]["schedulingGates"] = [{"name": "example.com/wait"}]
-    made = control_plane.api.create(pod, "lock-default")
-    [limiter] = made["spec"]["initContainers"]
-    other = {
-        "spec": {"initContainers": [{"name": limiter["name"], "env": [{"name": "PATH", "value": "/mine"}]}]}
-    }
-    path = "/api/v1/namespaces/lock-default/pods/gated"
-    with pytest.raises(ApiError, match="pod updates may not change fields other than"):
-        control_plane.api.call("PATCH", path, other, content="application/strategic-merge-patch+json")
-    control_plane.api.delete("Pod", "gated", "lock-default")
-
-
+EACH_GPU = f"env of GPU containers: must limit each of the GPUs in clearml-injector/gpus once: {ADVICE}"
+CONTAINER = f"clearml-injector/gpu-container: the container is missing or requests no slices: {ADVICE}"
+OF_AN_INSTANCE = f"clearml-injector/slices: not what the label says of a MIG instance: {ADVICE}"
 TAKES_DEVICES = (
     "annotations that give devices, such as nvidia.cdi.k8s.io: a pod with the label may not have them:"
     " remove them"
@@ -289,45 +33,284 @@ BYPASSES = (
     "env: NVIDIA_VISIBLE_DEVICES of GPU containers, and in others variables such as"
     f" CUDA_MPS_PIPE_DIRECTORY, bypass the share: {ADVICE}"
 )
+LIMIT = "CUDA_DEVICE_MEMORY_LIMIT_0"
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["mounts.nri.io", "devices.crio.io/a", "nvidia.com/container.a.gpus.devices", "gpu-fractioning.a/b"],
-)
-def test_a_forged_pod_may_not_have_annotations_that_give_devices(no_webhook, control_plane, name):
-    pod = copy.deepcopy(no_webhook["half"])
-    said(pod)[name] = "all"
-    with refused("injected", TAKES_DEVICES):
-        control_plane.api.create(pod, "lock-default", dry_run=True)
+def limits(what):
+    return f"limits of GPU containers: must be {what}, as the annotations say: {ADVICE}"
 
 
-def test_one_of_two_policies_refuses_what_no_pod_may_have(no_webhook, control_plane):
-    pod = copy.deepcopy(no_webhook["half"])
-    said(pod)["nvidia.cdi.k8s.io"] = "nvidia.com/gpu=all"
-    with pytest.raises(ApiError, match="devices"):
-        control_plane.api.create(pod, "lock-default", dry_run=True)
+def label_says(slices, label):
+    return f"clearml-injector/slices: {slices} is not what the label says: {label}: {ADVICE}"
 
 
-def test_a_forged_pod_may_not_select_devices_by_a_mount(no_webhook, control_plane):
-    pod = copy.deepcopy(no_webhook["half"])
-    task(pod)["volumeMounts"].append(
-        {"name": task(pod)["volumeMounts"][0]["name"], "mountPath": "/var/run/nvidia-container-devicesall"}
+def said(pod):
+    return pod["metadata"]["annotations"]
+
+
+def indices(pod):
+    return said(pod).get("clearml-injector/gpu-index", "").split(",")
+
+
+def say(**changed):
+    """Other words of the injector."""
+    return lambda pod: said(pod).update(
+        {f"clearml-injector/{k.replace('_', '-')}": v for k, v in changed.items()}
     )
-    with refused("injected", SELECTS):
-        control_plane.api.create(pod, "lock-default", dry_run=True)
 
 
-@pytest.mark.parametrize(
-    ("place", "name"),
-    [
-        ("containers", "NVIDIA_VISIBLE_DEVICES"),
-        ("initContainers", "CUDA_MPS_PIPE_DIRECTORY"),
-        ("initContainers", "NVIDIA_GDS"),
-    ],
-)
-def test_a_forged_pod_may_not_have_variables_that_bypass_the_share(no_webhook, control_plane, place, name):
+def unsay(name):
+    return lambda pod: said(pod).pop(f"clearml-injector/{name}")
+
+
+def label(name, value):
+    return lambda pod: pod["metadata"]["labels"].update({f"clearml-injector/{name}": value})
+
+
+def ask(amounts, at=0):
+    """Other amounts of a container; "{0}" is the index of the pod's first GPU."""
+
+    def change(pod):
+        asked = {name.format(*indices(pod)): amount for name, amount in amounts.items()}
+        pod["spec"]["containers"][at]["resources"] = {"limits": asked}
+
+    return change
+
+
+def variable(pod, name):
+    [found] = [each for each in pod["spec"]["containers"][0]["env"] if each["name"] == name]
+    return found
+
+
+def set_to(name, value):
+    return lambda pod: variable(pod, name).update(value=value)
+
+
+def again(name, value):
+    return lambda pod: pod["spec"]["containers"][0]["env"].append({"name": name, "value": value})
+
+
+def without(name):
+    return lambda pod: pod["spec"]["containers"][0]["env"].remove(variable(pod, name))
+
+
+def without_env(pod):
+    del pod["spec"]["containers"][0]["env"]
+
+
+def from_elsewhere(pod):
+    found = variable(pod, LIMIT)
+    del found["value"]
+    found["valueFrom"] = {"fieldRef": {"fieldPath": "metadata.annotations['mine']"}}
+
+
+def preloaded_last(pod):
+    found = variable(pod, "LD_PRELOAD")
+    found["value"] = f"/mine.so:{found['value']}"
+
+
+def without_slices(pod):
+    del pod["spec"]["containers"][0]["resources"]
+    del pod["spec"]["initContainers"]
+
+
+def more(field, **fields):
+    """One container more that holds what the first does."""
+    return lambda pod: pod["spec"][field].append({**pod["spec"]["containers"][0], "name": "second", **fields})
+
+
+def exchanged(*fields):
+    def change(pod):
+        one, other = pod["spec"]["containers"]
+        for field in fields:
+            one[field], other[field] = other[field], one[field]
+
+    return change
+
+
+def two(*changes):
+    def change(pod):
+        for each in changes:
+            each(pod)
+
+    return change
+
+
+def selecting(pod):
+    mounts = pod["spec"]["containers"][0]["volumeMounts"]
+    mounts.append({"name": mounts[0]["name"], "mountPath": "/var/run/nvidia-container-devicesall"})
+
+
+def init_variable(name):
+    return lambda pod: pod["spec"]["initContainers"][0]["env"].append({"name": name, "value": "all"})
+
+
+def init_asks(amounts):
+    def change(pod):
+        [warm] = [each for each in pod["spec"]["initContainers"] if each["name"] == "warm"]
+        warm["resources"] = {"limits": {name.format(*indices(pod)): each for name, each in amounts.items()}}
+
+    return change
+
+
+ONE, TWO = "nvidia.com/gpu-{0}", "nvidia.com/gpu-{1}"
+FORGED = {
+    "no slices": ("half", without_slices, CONTAINER),
+    "another container": ("half", say(gpu_container="other"), CONTAINER),
+    "fewer slices": ("half", ask({ONE: "1"}), limits(f"4 slices of {ONE}")),
+    "more slices": ("half", ask({ONE: "5"}), limits(f"4 slices of {ONE}")),
+    "another GPU": ("half", ask({"nvidia.com/gpu-99": "4"}), limits(f"4 slices of {ONE}")),
+    "one GPU for two": (
+        "two",
+        two(say(gpu_index="0,0"), ask({"nvidia.com/gpu-0": "8"})),
+        limits("16 slices of nvidia.com/gpu-0, nvidia.com/gpu-0"),
+    ),
+    "more of the pool": ("pooled", ask({"nvidia.com/gpu": "7"}), limits("2 slices of nvidia.com/gpu")),
+    "two instances": (
+        "mig",
+        ask({"nvidia.com/mig-3g.40gb": "2"}),
+        limits("one of nvidia.com/mig-3g.40gb"),
+    ),
+    "instances of two profiles": (
+        "mig",
+        ask({"nvidia.com/mig-3g.40gb": "1", "nvidia.com/mig-1g.10gb": "1"}),
+        limits("one of nvidia.com/mig-<profile>"),
+    ),
+    "a GPU as an instance": ("mig", ask({"nvidia.com/gpu": "1"}), limits("one of nvidia.com/mig-<profile>")),
+    "a slice as an instance": (
+        "both",
+        ask({"nvidia.com/gpu-0": "1"}),
+        limits("1 slices of nvidia.com/gpu-{{index}}"),
+    ),
+    "a slice of the pool as an instance": ("either", ask({"nvidia.com/gpu": "1"}), ENV),
+    "a label above the instance": ("mig", label("fraction", "0.625"), OF_AN_INSTANCE),
+    "no number above the instance": ("mig", label("fraction", "NaN"), OF_AN_INSTANCE),
+    "a smaller label": ("half", label("fraction", "0.125"), label_says(4, "0.125")),
+    "a larger label": ("half", label("fraction", "1.000"), label_says(4, "1.000")),
+    "a label of another text": ("half", label("fraction", "0.5"), label_says(4, "0.5")),
+    "no limit of most of a GPU": ("most", without_env, ENV),
+    "a second container": ("half", more("containers"), PARTS),
+    "a second sidecar": ("half", more("initContainers", restartPolicy="Always"), PARTS),
+    "the share in an init container": (
+        "half",
+        two(more("initContainers"), say(gpu_container="second")),
+        PARTS,
+    ),
+    "another's policy": (
+        "half",
+        say(injected="open@0"),
+        f"clearml-injector/injected: policy open is not for namespace forged-default: {ADVICE}",
+    ),
+    "another's queue": (
+        "half",
+        two(
+            lambda pod: pod["metadata"]["labels"].update({"clearml-agent-queue-name": "trusted"}), without_env
+        ),
+        ENV,
+    ),
+    **{f"no limit in {which}": (which, without_env, ENV) for which in ("half", "pooled", "driver", "custom")},
+    "a raised limit": ("half", set_to(LIMIT, "81920m"), ENV),
+    "no limit in its value": ("half", set_to(LIMIT, "0.5g"), ENV),
+    "a limit twice": ("half", again(LIMIT, "81920m"), ENV),
+    "a limit from elsewhere": ("half", from_elsewhere, ENV),
+    "no library": ("half", set_to("LD_PRELOAD", "/mine.so"), ENV),
+    "another library first": ("half", preloaded_last, ENV),
+    "no memory": ("half", unsay("memory-mib"), ENV),
+    "devices by NRI": ("half", lambda pod: said(pod).update({"mounts.nri.io": "all"}), TAKES_DEVICES),
+    "devices by KAI": (
+        "half",
+        lambda pod: said(pod).update({"nvidia.com/container.a.gpus.devices": "all"}),
+        TAKES_DEVICES,
+    ),
+    "devices by a mount": ("half", selecting, SELECTS),
+    "every GPU": ("half", again("NVIDIA_VISIBLE_DEVICES", "all"), BYPASSES),
+    "MPS of another": ("half", init_variable("CUDA_MPS_PIPE_DIRECTORY"), BYPASSES),
+    "no limit of a second GPU": ("halves", without("CUDA_DEVICE_MEMORY_LIMIT_1"), EACH_GPU),
+    "a higher limit of a second GPU": ("halves", set_to("CUDA_DEVICE_MEMORY_LIMIT_1", "999999m"), EACH_GPU),
+    "a limit of a second GPU twice": ("halves", again("CUDA_DEVICE_MEMORY_LIMIT_1", "9m"), EACH_GPU),
+    "two halves of one GPU": (
+        "halves",
+        two(say(gpu_index="0"), ask({"nvidia.com/gpu-0": "8"})),
+        limits("8 slices of nvidia.com/gpu-0"),
+    ),
+    "nothing of a second GPU": ("halves", ask({ONE: "4", TWO: "0"}), limits(f"8 slices of {ONE}, {TWO}")),
+    "two GPUs unsaid": ("halves", unsay("gpus"), label_says(8, "0.500")),
+    "exchanged slices": ("shared", exchanged("resources"), limits(f"6 slices of {ONE}")),
+    "exchanged memory": ("shared", exchanged("env"), ENV),
+    "larger parts than the label": (
+        "shared",
+        two(say(containers="train=0.500,eval=0.500"), ask({ONE: "4"}, at=1)),
+        PARTS,
+    ),
+    "a third container": ("shared", more("containers", name="third"), limits(f"6 slices of {ONE}")),
+}
+BY_MEMORY = {
+    "more of shared memory": (
+        "shared-memory",
+        say(containers="train=5Gi,eval=2Gi"),
+        label_says("{slices}", "6Gi"),
+    ),
+    "more slices of shared memory": ("shared-memory", ask({ONE: "5"}, at=1), PARTS),
+    "other memory than the limit": ("memory", label("gpu-memory", "5Gi"), label_says("{slices}", "5Gi")),
+    "no memory at all": ("memory", label("gpu-memory", ""), label_says("{slices}", "")),
+    "memory without its limit": ("memory", without_env, ENV),
+    "apart with more slices": ("apart", ask({ONE: "7"}), APART),
+    "apart on the other's GPU": ("apart", ask({TWO: "6"}), APART),
+    "apart on both": ("apart", ask({ONE: "6", TWO: "1"}), APART),
+    "apart before": ("apart", init_asks({ONE: "8"}), APART),
+    "apart by the index": (
+        "apart",
+        lambda pod: say(gpu_index=",".join(reversed(indices(pod))))(pod),
+        APART,
+    ),
+}
+CASES = {name: (*each, "") for name, each in FORGED.items()}
+CASES |= {name: (*each, "-by-memory") for name, each in BY_MEMORY.items()}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_forged_pod_is_refused_with_what_is_wrong(no_webhook, control_plane, case):
+    which, change, message, by = case
+    pod = copy.deepcopy(no_webhook[which])
+    told = message.format(*indices(pod), slices=said(pod)["clearml-injector/slices"])
+    change(pod)
+    with refused("injected", told, by):
+        control_plane.api.create(pod, pod["metadata"]["namespace"], dry_run=True)
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_a_labelled_pod_that_was_not_injected_is_refused(no_webhook, control_plane, marked):
+    pod = labelled_pod("plain")
+    pod["metadata"]["annotations"] = {"clearml-injector/injected": "default@0"} if marked else {}
+    with refused("injected", NOT_INJECTED):
+        control_plane.api.create(pod, "forged-default")
+
+
+def test_a_complete_forgery_passes_as_the_threat_model_says(no_webhook, control_plane):
+    """And so does a pod whose containers ask for none of something in words."""
+    for which, pod in no_webhook.items():
+        made = control_plane.api.create(pod, pod["metadata"]["namespace"], dry_run=True)
+        assert said(made) == said(pod), which
+    for which, change in (("half", more("initContainers")), ("apart", asks_for_none)):
+        pod = copy.deepcopy(no_webhook[which])
+        change(pod)
+        control_plane.api.create(pod, pod["metadata"]["namespace"], dry_run=True)
+
+
+def asks_for_none(pod):
+    resources = pod["spec"]["containers"][0]["resources"]
+    resources["limits"]["nvidia.com/mig-2g.20gb"] = "0"
+    resources.pop("requests", None)
+
+
+def test_kubernetes_itself_keeps_the_environment_of_a_gated_pod(no_webhook, control_plane):
     pod = copy.deepcopy(no_webhook["half"])
-    pod["spec"][place][0]["env"].append({"name": name, "value": "all"})
-    with refused("injected", BYPASSES):
-        control_plane.api.create(pod, "lock-default", dry_run=True)
+    pod["metadata"]["name"] = "gated"
+    pod["spec"]["schedulingGates"] = [{"name": "example.com/wait"}]
+    made = control_plane.api.create(pod, "forged-default")
+    env = [{"name": "PATH", "value": "/mine"}]
+    other = {"spec": {"initContainers": [{"name": made["spec"]["initContainers"][0]["name"], "env": env}]}}
+    path = "/api/v1/namespaces/forged-default/pods/gated"
+    with pytest.raises(ApiError, match="pod updates may not change fields other than"):
+        control_plane.api.call("PATCH", path, other, content="application/strategic-merge-patch+json")
+    control_plane.api.delete("Pod", "gated", "forged-default")

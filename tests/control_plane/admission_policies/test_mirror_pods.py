@@ -17,7 +17,7 @@ def mirror(pod, node):
     return pod
 
 
-@pytest.mark.parametrize("where", ["lock-default", "kube-system"])
+@pytest.mark.parametrize("where", ["forged-default", "kube-system"])
 @pytest.mark.parametrize("make", [asking, labelled_asking], ids=["unlabelled", "labelled"])
 def test_the_mirror_of_a_static_pod_is_never_refused(no_webhook, control_plane, make, where):
     pod = mirror(make("nvidia.com/gpu-0"), "gpu-0")
@@ -27,7 +27,7 @@ def test_the_mirror_of_a_static_pod_is_never_refused(no_webhook, control_plane, 
     control_plane.api.delete("Pod", pod["metadata"]["name"], where)
 
 
-def test_the_annotation_of_a_mirror_pod_frees_nobody_else(no_webhook, control_plane, namespace):
+def test_the_annotation_of_a_mirror_pod_frees_nobody_else(lock, control_plane, namespace):
     with refused("unlabelled", NEEDS_LABEL):
         control_plane.api.create(mirror(asking("nvidia.com/gpu-0"), "gpu-0"), namespace)
     plain = asking("nvidia.com/gpu-0")

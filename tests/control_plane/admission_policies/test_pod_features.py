@@ -60,32 +60,21 @@ def has_its_share(pod, name="task"):
     [task] = [each for each in pod["spec"]["containers"] if each["name"] == name]
     others = [*pod["spec"]["containers"], *pod["spec"]["initContainers"]]
     variables = {each["name"]: each.get("value") for each in task["env"]}
+    mib = pod["metadata"]["annotations"]["clearml-injector/memory-mib"]
     return (
         list(slices(task).values()) == ["4"]
-        and variables["CUDA_DEVICE_MEMORY_LIMIT_0"] == pod["metadata"]["annotations"][MEMORY] + "m"
-        and variables["LD_PRELOAD"] == "/usr/local/vgpu/libvgpu.so"
+        and variables["CUDA_DEVICE_MEMORY_LIMIT_0"] == f"{mib}m"
         and not any(slices(each) for each in others if each is not task)
         and pod["spec"]["initContainers"][0]["name"] == "gpu-limiter"
     )
 
 
-MEMORY = "clearml-injector/memory-mib"
-
-
 @needs("HAS_POD_RESIZE")
-@pytest.mark.parametrize("amount", ["1", "8", "0"])
-def test_the_slices_of_a_pod_cannot_be_resized(create, resize, control_plane, namespace, amount):
+def test_cpu_and_memory_of_a_pod_are_resized_and_slices_are_not(create, resize):
     made = create(with_resources(labelled_pod("task", "0.500", schedulerName="nobody"), AMOUNTS))
     [name] = slices(made["spec"]["containers"][0])
     with pytest.raises(ApiError, match="only cpu and memory resources are mutable"):
-        resize("task", {**AMOUNTS, name: amount})
-    kept = control_plane.api.get("Pod", "task", namespace)
-    assert kept["spec"] == made["spec"]
-
-
-@needs("HAS_POD_RESIZE")
-def test_cpu_and_memory_of_a_pod_are_resized_and_its_share_stays(create, resize):
-    made = create(with_resources(labelled_pod("task", "0.500", schedulerName="nobody"), AMOUNTS))
+        resize("task", {**AMOUNTS, name: "8"})
     changed = resize("task", {"cpu": "3", "memory": "4Gi"})
     limits = changed["spec"]["containers"][0]["resources"]["limits"]
     assert (limits["cpu"], limits["memory"]) == ("3", "4Gi")
@@ -94,67 +83,46 @@ def test_cpu_and_memory_of_a_pod_are_resized_and_its_share_stays(create, resize)
     assert changed["status"]["qosClass"] == made["status"]["qosClass"] == "Guaranteed"
 
 
-POD_LEVEL = {
-    "guaranteed, of the pod alone": ({"limits": AMOUNTS, "requests": AMOUNTS}, {}),
-    "burstable, of the pod alone": ({"limits": AMOUNTS}, {}),
-    "of pod and container": ({"limits": AMOUNTS, "requests": AMOUNTS}, {"cpu": "1", "memory": "1Gi"}),
-    "requests alone": ({"requests": AMOUNTS}, {}),
-}
-
-
 @needs("HAS_POD_LEVEL_RESOURCES")
-@pytest.mark.parametrize(("of_pod", "of_container"), POD_LEVEL.values(), ids=POD_LEVEL)
-def test_resources_of_the_pod_and_its_class_stay(create, of_pod, of_container):
-    def asking(pod):
-        pod["spec"] |= {"resources": of_pod}
-        return with_resources(pod, of_container) if of_container else pod
-
-    made = create(asking(labelled_pod("task", "0.500")), dry_run=True)
-    without = create(asking(unlabelled_pod("task")), dry_run=True)
-    assert made["spec"]["resources"] == without["spec"]["resources"]
-    assert made["status"]["qosClass"] == without["status"]["qosClass"]
-    assert has_its_share(made)
-
-
-@needs("HAS_POD_LEVEL_RESOURCES")
-@pytest.mark.parametrize("name", ["nvidia.com/gpu", "nvidia.com/gpu-0"])
-def test_a_gpu_for_the_pod_as_a_whole_is_refused_by_the_api_server(create, name):
-    pod = labelled_pod("task", "0.500")
-    pod["spec"]["resources"] = {"limits": {name: "1"}, "requests": {name: "1"}}
+def test_resources_of_the_pod_and_its_class_stay_and_may_name_no_gpu(create):
+    of_pods = {"limits": AMOUNTS, "requests": AMOUNTS}, {"limits": AMOUNTS}, {"requests": AMOUNTS}
+    for of_pod in of_pods:
+        made = create(labelled_pod("task", "0.500", resources=of_pod), dry_run=True)
+        without = create(unlabelled_pod("task", resources=of_pod), dry_run=True)
+        assert made["spec"]["resources"] == without["spec"]["resources"]
+        assert made["status"]["qosClass"] == without["status"]["qosClass"]
+        assert has_its_share(made)
+    gpu = {"limits": {"nvidia.com/gpu-0": "1"}, "requests": {"nvidia.com/gpu-0": "1"}}
     with pytest.raises(ApiError, match=r"spec\.resources\.(requests|limits)\[nvidia\.com/gpu") as error:
-        create(pod)
+        create(labelled_pod("task", "0.500", resources=gpu))
     assert error.value.code == 422
 
 
-@needs("HAS_USER_NAMESPACES")
-def test_a_pod_in_a_user_namespace_gets_its_share(create):
-    made = create(labelled_pod("task", "0.500", hostUsers=False))
-    assert made["spec"]["hostUsers"] is False
+@needs("HAS_RESTART_RULES")
+def test_a_pod_of_many_features_is_stored_as_it_was_written(create):
+    """A user namespace, an image volume, rules of restarts, a sidecar, a container that always restarts."""
+    image = {"name": "model", "image": {"reference": "example.com/model:1", "pullPolicy": "Always"}}
+    sidecar = {"name": "mesh", "image": "example.com/mesh:1", "restartPolicy": "Always"}
+    rules = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
+    pod = labelled_pod(
+        "task", "0.500", hostUsers=False, volumes=[image], initContainers=[sidecar], restartPolicy="Never"
+    )
+    of_task = {"restartPolicy": "Never", "restartPolicyRules": rules}
+    of_task["volumeMounts"] = [{"name": "model", "mountPath": "/models"}]
+    pod["spec"]["containers"][0] |= of_task
+    pod["spec"]["containers"].append(
+        {"name": "metrics", "image": "example.com/m:1", "restartPolicy": "Always"}
+    )
+    made = create(pod, dry_run=True)
+    spec = made["spec"]
     assert has_its_share(made)
-
-
-def with_image_volume(path):
-    """A labelled pod that mounts an image."""
-    volume = {"name": "model", "image": {"reference": "example.com/model:1"}}
-    pod = labelled_pod("task", "0.500", volumes=[volume])
-    pod["spec"]["containers"][0]["volumeMounts"] = [{"name": "model", "mountPath": path}]
-    return pod
-
-
-@needs("HAS_IMAGE_VOLUMES")
-def test_an_image_volume_stays_next_to_the_limiters_volumes(create):
-    made = create(with_image_volume("/models"))
-    kept = {volume["name"]: volume for volume in made["spec"]["volumes"]}["model"]
-    assert kept["image"]["reference"] == "example.com/model:1"
-    assert "/models" in [mount["mountPath"] for mount in made["spec"]["containers"][0]["volumeMounts"]]
-    assert has_its_share(made)
-
-
-@needs("HAS_IMAGE_VOLUMES")
-@pytest.mark.parametrize("path", ["/usr/local/vgpu", "/usr/local/vgpu/libvgpu.so", "/usr/local/vgpu-cache"])
-def test_an_image_cannot_be_mounted_where_the_limiter_goes(create, path):
-    with pytest.raises(ApiError, match=f"mounts {path}, a path of the GPU memory limiter: use another path"):
-        create(with_image_volume(path))
+    assert spec["hostUsers"] is False
+    assert image in spec["volumes"]
+    assert of_task["volumeMounts"][0] in spec["containers"][0]["volumeMounts"]
+    assert spec["containers"][0]["restartPolicyRules"] == rules
+    assert [each["name"] for each in spec["initContainers"]] == ["gpu-limiter", "mesh"]
+    void = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
+    assert all(void in each["env"] for each in (spec["initContainers"][1], spec["containers"][1]))
 
 
 def test_a_gated_pod_keeps_its_share_until_the_gate_opens_and_runs(create, control_plane, namespace):
@@ -174,40 +142,3 @@ def test_a_gated_pod_keeps_its_share_until_the_gate_opens_and_runs(create, contr
     runs = eventually(running, "the pod runs once its gate is open")
     assert runs["spec"]["containers"] == made["spec"]["containers"]
     assert runs["metadata"]["annotations"] == made["metadata"]["annotations"]
-
-
-def test_a_native_sidecar_starts_after_the_limiter_and_sees_no_gpu(create):
-    sidecar = {"name": "mesh", "image": "example.com/mesh:1", "restartPolicy": "Always"}
-    made = create(labelled_pod("task", "0.500", initContainers=[sidecar]))
-    assert has_its_share(made)
-    [limiter, mesh] = made["spec"]["initContainers"]
-    assert (limiter["name"], mesh["name"]) == ("gpu-limiter", "mesh")
-    assert "restartPolicy" not in limiter
-    assert mesh["env"] == [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
-
-
-EXITED = {"operator": "In", "values": [42]}
-
-
-@needs("HAS_RESTART_RULES")
-@pytest.mark.parametrize(
-    "action",
-    ["Restart", pytest.param("RestartAllContainers", marks=needs("HAS_RESTART_OF_ALL_CONTAINERS"))],
-)
-def test_restart_rules_of_the_gpu_container_stay(create, action):
-    rules = [{"action": action, "exitCodes": EXITED}]
-    pod = labelled_pod("task", "0.500", restartPolicy="Never")
-    pod["spec"]["containers"][0] |= {"restartPolicy": "Never", "restartPolicyRules": rules}
-    made = create(pod)
-    assert made["spec"]["containers"][0]["restartPolicyRules"] == rules
-    assert has_its_share(made)
-
-
-@needs("HAS_RESTART_RULES")
-def test_a_regular_container_that_always_starts_again_is_no_sidecar(create):
-    pod = labelled_pod("task", "0.500", restartPolicy="Never")
-    other = {"name": "metrics", "image": "example.com/metrics:1", "restartPolicy": "Always"}
-    pod["spec"]["containers"].append(other)
-    made = create(pod)
-    assert has_its_share(made)
-    assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in made["spec"]["containers"][1]["env"]

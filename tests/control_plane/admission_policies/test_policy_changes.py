@@ -215,14 +215,6 @@ def test_pods_of_the_policies_before_are_held_to_them(in_lock, changing, before)
     changing.api.create(numbered(pod, number), "lock-driver", dry_run=True)
 
 
-def test_a_policy_of_the_tables_before_is_not_for_a_namespace_of_those_after(in_lock, changing, before):
-    pod = {
-        **before["lock-driver"],
-        "metadata": {**before["lock-driver"]["metadata"], "namespace": "lock-open"},
-    }
-    assert not is_allowed(changing.api, pod, "lock-open")
-
-
 def test_an_upgrade_that_changes_nothing_keeps_the_tables_before_and_their_end(in_lock, changing):
     said = changing.variables()
     changing.apply(AFTER)

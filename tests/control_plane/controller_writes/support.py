@@ -15,7 +15,6 @@ from tests.control_plane.test_mig_geometry import CONFIG_MAP
 
 POLICY = f"{RELEASE}-controller-writes"
 USE = f"{RELEASE}-use"
-OFFER = "dra" if HAS_RESOURCE_CLAIMS else "device-plugin"
 DYNAMIC = {"enabled": True, "namespace": OWN_NAMESPACE, "configMap": CONFIG_MAP, "configDelaySeconds": 1}
 VALUES = {
     "agent": {

@@ -13,18 +13,18 @@ from tests.control_plane.controller_writes.support import (
 
 OURS, OTHERS = {"name": QUOTA_GATE}, {"name": "example.com/wait"}
 FREE = [{"op": "remove", "path": "/spec/schedulingGates/1"}]
-WRONG = {
-    "another gate": [{"op": "remove", "path": "/spec/schedulingGates/0"}],
-    "both gates": [{"op": "remove", "path": "/spec/schedulingGates"}],
-    "a label": [*FREE, {"op": "add", "path": "/metadata/labels", "value": {"mine": "yes"}}],
-    "an annotation": [*FREE, {"op": "add", "path": "/metadata/annotations/mine", "value": "yes"}],
-    "a finalizer": [*FREE, {"op": "add", "path": "/metadata/finalizers", "value": ["example.com/stay"]}],
-    "an image": [
+WRONG = [
+    [{"op": "remove", "path": "/spec/schedulingGates/0"}],
+    [{"op": "remove", "path": "/spec/schedulingGates"}],
+    [*FREE, {"op": "add", "path": "/metadata/labels", "value": {"mine": "yes"}}],
+    [*FREE, {"op": "add", "path": "/metadata/annotations/mine", "value": "yes"}],
+    [*FREE, {"op": "add", "path": "/metadata/finalizers", "value": ["example.com/stay"]}],
+    [
         *FREE,
         {"op": "replace", "path": "/spec/containers/0/image", "value": "example.com/other:1"},
     ],
-    "a node selector": [{"op": "add", "path": "/spec/nodeSelector", "value": {"pool": "mine"}}],
-}
+    [{"op": "add", "path": "/spec/nodeSelector", "value": {"pool": "mine"}}],
+]
 
 
 @pytest.fixture
@@ -39,15 +39,12 @@ def gated(control_plane, namespace):
     return one
 
 
-def test_our_gate_is_removed(stolen, gated):
-    assert why_refused(stolen, "PATCH", gated(INJECTED), FREE, JSON_PATCH) == (200, "")
-
-
-@pytest.mark.parametrize("patch", WRONG.values(), ids=WRONG)
-def test_nothing_else_is_changed(control_plane, stolen, gated, patch):
+def test_our_gate_is_removed_and_nothing_else_is_changed(control_plane, stolen, gated):
     path = gated(INJECTED)
-    assert_policy_refuses(stolen, "PATCH", path, patch, JSON_PATCH)
-    assert why_refused(control_plane.api, "PATCH", path, patch, JSON_PATCH) == (200, "")
+    assert why_refused(stolen, "PATCH", path, FREE, JSON_PATCH) == (200, "")
+    for patch in WRONG:
+        assert_policy_refuses(stolen, "PATCH", path, patch, JSON_PATCH)
+        assert why_refused(control_plane.api, "PATCH", path, patch, JSON_PATCH) == (200, "")
 
 
 def test_pods_that_were_not_injected_keep_every_gate(stolen, gated):

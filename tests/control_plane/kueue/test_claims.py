@@ -5,7 +5,6 @@ import pytest
 from kube.dra import CLAIM_NAME, DRIVER
 from modes.claim import ClaimedShare, template_spec
 from modes.fraction import Fraction
-from modes.gpu_kinds import GpuKinds
 from testbed.kubernetes_version import UNDER_TEST
 from testbed.process import eventually
 from tests.control_plane.kueue.support import CLAIMED_GPUS, QUEUE_LABEL, is_gated, reserved
@@ -43,44 +42,9 @@ def let_go(team):
     return sorted(pod["metadata"]["name"] for pod in pods if not is_gated(pod))
 
 
-def test_whole_gpus_are_counted_exactly(team, queue):
-    for name in ("one", "two", "three"):
-        claiming(team, queue, name, ClaimedShare(DRIVER, WHOLE))
-    eventually(lambda: reserved(team.api, queue).get(CLAIMED_GPUS) == 2, "the quota is full")
-    eventually(lambda: len(let_go(team)) == 2, "two pods go")
-    eventually(lambda: "insufficient unused quota" in team.why_not(waiting(team)), "the other one waits")
-
-
-def waiting(team):
-    """The only pod that waits."""
-    [name] = team.waiting()
-    return name
-
-
 def test_a_fraction_counts_as_a_whole_gpu_however_small_it_is(team, queue):
     """Why the page says that Kueue has no quota for shares of mode dra."""
     claiming(team, queue, "small", ClaimedShare(DRIVER, SMALL))
     claiming(team, queue, "large", ClaimedShare(DRIVER, LARGE))
     eventually(lambda: let_go(team) == ["large", "small"], "both go")
     eventually(lambda: reserved(team.api, queue).get(CLAIMED_GPUS) == 2, "each counts as one GPU")
-
-
-UNSUPPORTED = {
-    "an amount of memory": (
-        ClaimedShare(DRIVER, Fraction.of_memory(1024, 8), (81920,)),
-        "device config is not supported",
-    ),
-    "a model": (ClaimedShare(DRIVER, WHOLE, kinds=GpuKinds(("A100*",))), "CEL selectors are not supported"),
-    "cards of a size": (
-        ClaimedShare(DRIVER, WHOLE, kinds=GpuKinds(min_mib=1024)),
-        "CEL selectors are not supported",
-    ),
-}
-
-
-@pytest.mark.parametrize("share", UNSUPPORTED)
-def test_an_amount_of_memory_and_a_kind_of_gpu_are_never_admitted(team, queue, share):
-    claimed, said = UNSUPPORTED[share]
-    claiming(team, queue, "pod", claimed)
-    eventually(lambda: said in team.why_not("pod"), "Kueue says why")
-    assert team.waiting() == ["pod"]

@@ -56,18 +56,6 @@ def job(queue, limits, *, pods=2, labels=None):
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 
 
-def test_without_the_policy_a_job_with_only_the_label_counts_as_nothing(team, queue):
-    team.api.create(job(queue, {}), team.namespace)
-    eventually(lambda: len(team.running()) == 2, "its pods run")
-    team.pod("task", queue, "0.125")
-    eventually(lambda: team.reserved(queue) == 1, "Kueue counts only the pod that came after it")
-
-
-def test_without_the_policy_a_job_for_a_whole_gpu_counts_as_one(team, queue):
-    team.api.create(job(queue, {"nvidia.com/gpu": "1"}), team.namespace)
-    eventually(lambda: "nvidia.com/gpu unavailable" in team.why_not("job"), "the queue has none")
-
-
 def test_a_job_as_a_whole_starts_when_all_its_pods_fit(control_plane, team, queue):
     team.api.create(job(queue, {"nvidia.com/gpu.shared": "4"}, pods=2 * GPUS + 1), team.namespace)
     eventually(lambda: "insufficient" in team.why_not("job"), "it does not fit")
@@ -75,8 +63,3 @@ def test_a_job_as_a_whole_starts_when_all_its_pods_fit(control_plane, team, queu
     delete_jobs(control_plane, team.namespace)
     team.api.create(job(queue, {"nvidia.com/gpu.shared": "4"}, pods=2 * GPUS), team.namespace)
     eventually(lambda: len(team.running()) == 2 * GPUS, "all its pods run")
-
-
-def test_a_job_without_labels_gets_those_of_its_template(team, queue):
-    made = team.api.create(job("", {}, labels={QUEUE_LABEL: queue}), team.namespace, dry_run=True)
-    assert made["metadata"]["labels"][QUEUE_LABEL] == queue

@@ -16,10 +16,6 @@ SAID = (
     "nodeSelector: the GPU is chosen before Kueue chooses a flavor:"
     " add the label pool of the flavor that you want"
 )
-LARGER = {"matchExpressions": [{"key": "nvidia.com/gpu.memory", "operator": "NotIn", "values": ["40960"]}]}
-NOT_SMALL = {
-    "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [LARGER]}}
-}
 
 
 @pytest.fixture
@@ -58,22 +54,6 @@ def test_a_pod_names_its_flavor_and_runs_there(small_and_large, team):
         team.pod(f"in-{pool}", queue, nodeSelector={"pool": pool})
         eventually(lambda: f"in-{pool}" in team.running(), "it runs")  # noqa: B023 - called before the next
         assert team.api.get("Pod", f"in-{pool}", team.namespace)["spec"]["nodeName"] == node
-
-
-def test_without_it_a_pod_holds_its_quota_and_waits(small_and_large, team):
-    """Why the page has the policy: the webhook chose a card that the flavor, which Kueue chose, lacks."""
-    queue = team.queue(8, flavors={"small": POOLS["small"]})
-    team.pod("task", queue, affinity=NOT_SMALL)
-    found = eventually(lambda: unschedulable(team, "task"), "the scheduler finds no node")
-    assert found["spec"]["nodeSelector"] == POOLS["small"]
-    eventually(lambda: team.reserved(queue) == 4, "it holds its quota")
-
-
-def unschedulable(team, name):
-    """The pod, if the scheduler has found no node for it."""
-    pod = team.api.get("Pod", name, team.namespace)
-    reasons = {each.get("reason") for each in pod.get("status", {}).get("conditions", ())}
-    return pod if "Unschedulable" in reasons else None
 
 
 def test_flavors_by_the_memory_of_cards_follow_the_card_that_the_webhook_chose(small_and_large, team):

@@ -1,19 +1,15 @@
 """Cohorts, preemption and many pods: webhook, ledger and second lock go along with Kueue."""
 
 import json
-from datetime import UTC, datetime
 from itertools import groupby
 from operator import itemgetter
 
 import pytest
 
-from certs.authority import make_authority
 from testbed.api import ApiError
 from testbed.chart import Helm
-from testbed.controller_process import Controller, install_crd, registered_webhook, write_tls
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
-from testbed.product import POLICIES
 from tests.control_plane.admission_policies.support import lock_in_effect
 from tests.control_plane.kueue.support import KUEUE, is_gated
 from tests.effort import by_turns
@@ -24,30 +20,11 @@ PODS = by_turns("control_plane", usual=16, full=200)
 PRIORITY = "scheduling.k8s.io/v1"
 
 
-ONE_POD = "{{kind: Policy, name: default, quotas: {{namespaces: {{{namespace}: {{maxPods: 1}}}}}}}}"
-
-
 @pytest.fixture
-def policies(request, namespace, tmp_path):
-    """Folder of the policies; a parameter is the text of another one."""
-    if not hasattr(request, "param"):
-        return POLICIES
-    folder = tmp_path / "policies"
-    folder.mkdir()
-    (folder / "default.yaml").write_text(request.param.format(namespace=namespace))
-    return folder
-
-
-@pytest.fixture
-def controller(control_plane, namespace, nodes, policies, tmp_path):
-    """The controller and a webhook that asks it, on nodes with room for all."""
+def controller(request, namespace, nodes, serve):
+    """The controller and a webhook that asks it, on nodes with room for all; a parameter is a policy."""
     nodes(*[GpuNode(gpus=4, memory="2Ti", cpu="1000")] * 2)
-    install_crd(control_plane.api)
-    tls = write_tls(tmp_path / "tls", make_authority(datetime.now(UTC)))
-    with Controller(control_plane.kubeconfig, tmp_path, tls, f"kueue-{namespace}") as controller:
-        controller.until_leading()
-        with registered_webhook(control_plane.api, namespace, controller, tmp_path, policies):
-            yield controller
+    return serve(getattr(request, "param", "").replace("NAMESPACE", namespace))[0]
 
 
 @pytest.fixture
@@ -120,7 +97,7 @@ def test_a_pod_that_kueue_holds_back_has_no_slices_of_a_node(controller, team):
     eventually(lambda: on_nodes(controller, team) == 4, "and it takes them then")
 
 
-@pytest.mark.parametrize("policies", [ONE_POD], indirect=True)
+@pytest.mark.parametrize("controller", ["quotas: {namespaces: {NAMESPACE: {maxPods: 1}}}"], indirect=True)
 def test_a_pod_that_kueue_holds_back_counts_in_a_quota_of_ours(controller, team):
     queue = team.queue(1)
     assert is_gated(team.pod("waits", queue))

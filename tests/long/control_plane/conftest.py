@@ -10,7 +10,9 @@ from tests.control_plane.conftest import (  # noqa: F401 fixtures
     nodes,
     own_namespace,
     pytest_runtest_makereport,
+    serve,
     setup,
+    start,
 )
 
 

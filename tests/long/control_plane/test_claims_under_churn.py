@@ -12,12 +12,7 @@ from testbed.registration import asking_for_memory, labelled_pod
 from tests.control_plane import test_claims_of_shares
 from tests.long.control_plane.claim_watch import ClaimWatch
 
-device_class, offer, start = (
-    test_claims_of_shares.device_class,
-    test_claims_of_shares.offer,
-    test_claims_of_shares.start,
-)
-more_options = test_claims_of_shares.more_options
+device_class, offer = test_claims_of_shares.device_class, test_claims_of_shares.offer
 pytestmark = test_claims_of_shares.pytestmark
 
 EIGHTHS = [f"{slices / 8:g}" for slices in range(1, 9)]
@@ -93,7 +88,9 @@ def test_no_card_is_held_over_its_memory_while_pods_churn_and_controllers_are_ki
         for name, of_node in zip(names, sizes, strict=True)
         for at, mib in enumerate(of_node)
     }
-    controllers = first, second = start("a"), start("b")
+    controllers = first, second = (
+        start(name, "--claim-templates", f"--policies={policies}") for name in "ab"
+    )
     eventually(lambda: any(each.leads for each in controllers), "one leads")
     churn = Churn(control_plane.api, namespace)
     kills = [second, first, second, first]
