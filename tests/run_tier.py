@@ -36,7 +36,7 @@ PROGRAMS = {
     "promtool": "prometheus",
     "unshare": "util-linux",
 }
-"""What the tier of nodes runs, and Debian's packages that have it."""
+"""What tests on nodes run, and Debian's packages that have it."""
 WORKERS = {"cluster": "2", "nodes": "3", "long": "2"}
 """Tests on real nodes wait for kubelets most of their time."""
 MOST_UNSTABLE = 6
@@ -67,11 +67,14 @@ def takes_turns(file: Path) -> bool:
     return tier_of(file) == "long" or any(word in file.read_text() for word in ("by_turns(", "examples("))
 
 
+def tiers_of(paths: Iterable[str]) -> set[str | None]:
+    """Return the tiers of files and folders; long tests need what the folder of their name needs."""
+    return {tier_of(ROOT / path.replace("tests/long/", "tests/")) for path in paths}
+
+
 def built_for(paths: Iterable[str]) -> list[str]:
     """Return the modules that build what files and folders need, each once."""
-    tiers = {tier_of(ROOT / path) for path in paths}
-    if any(path.startswith("tests/long/control_plane/") for path in paths):
-        tiers.add("cluster")
+    tiers = tiers_of(paths)
     return list(dict.fromkeys(module for tier in BUILT if tier in tiers for module in BUILT[tier]))
 
 
@@ -105,12 +108,12 @@ def tried_again(first: dict[str, str], part: str) -> list[str]:
 
 def main(tier: str, *arguments: str) -> int:
     """Return the exit status of a whole run."""
-    reason = why_not() if tier == "nodes" else None
+    part = (CHOSEN or whose_day(datetime.now(UTC).date())) if tier == "long" else ""
+    paths = paths_of(tier, part)
+    reason = why_not() if "nodes" in tiers_of(paths) else None
     if reason is not None:
         sys.stderr.write(f"tests of {tier}: {reason}\n")
         return 2
-    part = (CHOSEN or whose_day(datetime.now(UTC).date())) if tier == "long" else ""
-    paths = paths_of(tier, part)
     for module in built_for(paths):
         subprocess.run([sys.executable, "-m", module], cwd=ROOT, check=True)
     spread = [f"--numprocesses={WORKERS[tier]}", "--dist=loadfile", "--no-loadscope-reorder"]

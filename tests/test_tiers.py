@@ -42,6 +42,7 @@ def test_each_part_of_the_long_tier_has_tests(part):
 def test_what_a_long_run_does_not_need_is_not_built():
     assert built_for(paths_of("long", "ledger")) == []
     assert built_for(paths_of("long", "control_plane")) == ["testbed.binaries", "testbed.kueue.parts"]
+    assert built_for(paths_of("long", "real_nodes"))[1:] == ["testbed.nodes.parts", "testbed.nvidia.parts"]
 
 
 def test_programs_that_are_missing_are_named_with_one_command(monkeypatch):
@@ -87,8 +88,8 @@ def test_a_file_that_failed_runs_once_more_alone(monkeypatch, capsys, runs, stat
     ("nodeid", "together"),
     [
         ("tests/ledger/test_ledger.py::test_one[a::b]", "tests/ledger/test_ledger.py"),
-        ("tests/real_nodes/test_faults.py::test_one", "tests/real_nodes"),
-        ("tests/real_nodes/agents/test_agent.py::test_one", "tests/real_nodes/agents"),
+        ("tests/real_nodes/installed/test_faults.py::test_one", "tests/real_nodes/installed"),
+        ("tests/real_nodes/test_agent.py::test_one", "tests/real_nodes/test_agent.py"),
         ("tests/control_plane/kueue/test_page.py::test_one", "tests/control_plane/kueue"),
     ],
 )

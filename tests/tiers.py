@@ -27,7 +27,7 @@ FOLDERS = {
 """Of the tiers beside `make test`."""
 TOGETHER = {
     *(f"tests/control_plane/{name}" for name in ("admission_policies", "controller_writes", "kueue")),
-    *("tests/real_nodes", "tests/real_nodes/agents", "tests/real_nodes/chart_agents", "tests/image"),
+    *("tests/real_nodes/installed", "tests/image"),
 }
 """Folders whose files share what takes long to make, and so one worker; subfolders apart."""
 SEED = "SHUFFLE"

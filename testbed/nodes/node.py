@@ -236,6 +236,8 @@ def _kubelet(place: Place) -> Mapping[str, Any]:
         # The machine's disk is no node's own to judge.
         "evictionHard": dict.fromkeys(signals, "0%"),
         "imageGCHighThresholdPercent": 100,
+        # Else a container that fails waits 10 s, and then twice as long each time, up to minutes.
+        "crashLoopBackOff": {"maxContainerRestartPeriod": "2s"},
         "nodeStatusUpdateFrequency": "1s",
         # The default is as often as above, whether anything has changed or not: a patch a second and node.
         "nodeStatusReportFrequency": "5m",

@@ -4,8 +4,8 @@ from kube.names import PREFIX
 from testbed.api import Object
 from testbed.nodes.cluster import RealCluster
 from testbed.process import eventually
-from tests.real_nodes.chart_agents.test_agent_chart import LIMIT, environment, inside, labelled, phase
 from tests.real_nodes.conftest import WORK
+from tests.real_nodes.test_agent_chart import LIMIT, environment, inside, labelled, phase
 
 API = "resource.k8s.io/v1"
 

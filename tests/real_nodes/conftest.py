@@ -1,23 +1,15 @@
-"""The product on two real nodes: webhook and controller as pods from the image, for all of this folder.
+"""Real nodes: whether there can be any, the product's image, and logs of a test that failed."""
 
-The tests run in the order of their files' names: what was just installed first, what takes it out last.
-"""
-
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from testbed import binaries
 from testbed import image as images
-from testbed.chart import Helm
 from testbed.nodes import parts, sandbox
 from testbed.nodes.cluster import RealCluster
 from testbed.nvidia import parts as nvidia_parts
 from testbed.process import tail
 from testbed.registration import OWN_NAMESPACE
-from tests.conftest import Say
-from tests.real_nodes.installation import VALUES, Installation
 
 HERE = Path(__file__).parent
 CLUSTER = pytest.StashKey[RealCluster]()
@@ -57,24 +49,3 @@ def possible() -> None:
 def image(possible) -> Path:
     """Archive of the product's image."""
     return images.archive()
-
-
-@pytest.fixture(scope="package")
-def cluster(possible, image: Path, say: Say, pytestconfig: pytest.Config) -> Iterator[RealCluster]:
-    """Two nodes of two GPUs each, and a namespace for tasks."""
-    built, node_parts = binaries.build(say), parts.build(say)
-    with RealCluster(built, node_parts, nodes=2, archives=[image]) as cluster:
-        pytestconfig.stash[CLUSTER] = cluster
-        cluster.create_namespace(WORK)
-        yield cluster
-        pytestconfig.stash[CLUSTER] = None
-
-
-@pytest.fixture(scope="package")
-def installation(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Installation:
-    """The chart, installed as docs/getting-started/install.md says, with both processes ready."""
-    helm = Helm(cluster, tmp_path_factory.mktemp("helm"))
-    cluster.create_namespace(OWN_NAMESPACE)
-    installation = Installation(cluster, helm)
-    installation.install(VALUES)
-    return installation

@@ -209,22 +209,6 @@ def test_a_late_driver_lets_pods_wait_and_those_that_run_stay(cluster, pods):
     assert limit(pods, "before") == "2048m"
 
 
-def test_a_driver_that_is_killed_while_it_prepares_loses_nothing(cluster, pods):
-    agent = cluster.nodes[NODE].agent
-    names = [f"burst-{number}" for number in range(10)]
-    for round_ in range(2):
-        files = len(prepared(cluster))
-        for name in names[round_ * 5 : round_ * 5 + 5]:
-            pods.create(name, user(), **of_amount(cluster, 1024))
-        eventually(lambda files=files: len(prepared(cluster)) > files, "the first is prepared")
-        agent.kill()
-        agent.start()
-    for name in names:
-        pods.until_running(name)
-        assert limit(pods, name) == "1024m"
-    assert len(prepared(cluster)) == len(names)
-
-
 def test_a_container_starts_again_in_place_under_another_agent(cluster, pods):
     pods.run("again", user(), **of_amount(cluster, 4096), restartPolicy="Always")
     agent = cluster.nodes[NODE].agent
@@ -279,17 +263,6 @@ def test_an_unhealthy_card_is_tainted_and_takes_no_pods_until_it_is_well(cluster
     agent.write_gpus(GPUS)
     until_devices(cluster, {"gpu-0": [], "gpu-1": []})
     pods.until_running("late")
-
-
-def test_a_card_that_a_device_plugin_offers_too_is_left_out_until_it_does_not(cluster, pods):
-    agent = cluster.nodes[NODE].agent
-    whole = agent.start_whole_gpus(GPUS[SMALL].uuid)
-    try:
-        until_devices(cluster, {"gpu-1": []})
-        assert "GPU is offered twice: it gets no new pods" in agent.log.read_text()
-    finally:
-        whole.stop()
-    until_devices(cluster, {"gpu-0": [], "gpu-1": []})
 
 
 def test_an_agent_that_becomes_a_device_plugin_waits_until_no_pod_has_a_claim(cluster, pods):

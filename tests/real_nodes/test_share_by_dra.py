@@ -17,12 +17,13 @@ from testbed.nodes.cluster import RealCluster
 from testbed.nodes.node import SOCKET
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
+from tests.conftest import Say
 from tests.real_nodes.agent_pods import GPUS, NODE, agent_cluster
-from tests.real_nodes.chart_agents.test_agent_chart import LIMIT, inside, labelled, waits
 from tests.real_nodes.claimed_pods import API, ClaimedPods, claims, consumed
-from tests.real_nodes.conftest import WORK, Say
+from tests.real_nodes.conftest import WORK
 from tests.real_nodes.installation import READY_S, VALUES, Installation
-from tests.real_nodes.test_use import MEASURED_S, run
+from tests.real_nodes.test_agent_chart import LIMIT, inside, labelled, waits
+from tests.real_nodes.use import MEASURED_S, run
 
 POLICY = {
     "memory": {"allowed": True},
@@ -97,14 +98,6 @@ def test_requested_memory_is_the_limit_to_the_mib(cluster, pods):
     assert consumed(cluster) == [{"share": "34937"}]  # of the small card, rounded up
 
 
-def test_two_pods_share_one_card_and_each_has_its_own_limit(cluster, pods):
-    pods.run("eighth", "0.125")
-    pods.run("half", "0.500")
-    card = pods.card("eighth")
-    assert pods.card("half") == card
-    assert (pods.limit("eighth"), pods.limit("half")) == (f"{SIZES[card] // 8}m", f"{SIZES[card] // 2}m")
-
-
 def test_containers_of_a_pod_share_one_card_and_each_has_its_own_limit_that_its_use_stands_beside(
     cluster, pods
 ):
@@ -128,13 +121,6 @@ def test_containers_of_a_pod_share_one_card_and_each_has_its_own_limit_that_its_
     share = eventually(lambda: used(cluster).get("shared"), "the ledger has the pod")
     assert (share["memoryMiB"], share["usedMiB"]) == (sum(parts.values()), 0)
     assert (share["claimedMiB"], share["cardMiB"]) == (sum(parts.values()), SIZES[card])
-
-
-def test_a_whole_card_has_no_limit_and_no_other_pod(cluster, pods):
-    pods.run("whole", "1.000")
-    pods.run("other", "0.125")
-    assert pods.limit("whole") is None
-    assert pods.card("whole") != pods.card("other")
 
 
 def test_a_pod_that_does_not_fit_waits_and_runs_after_a_deletion(cluster, pods):

@@ -88,9 +88,9 @@ def test_no_card_is_held_over_its_memory_while_pods_churn_and_controllers_are_ki
         for name, of_node in zip(names, sizes, strict=True)
         for at, mib in enumerate(of_node)
     }
-    controllers = first, second = (
-        start(name, "--claim-templates", f"--policies={policies}") for name in "ab"
-    )
+    controllers = first, second = [
+        start(name, "--claim-templates", f"--policies={policies}") for name in ("a", "b")
+    ]
     eventually(lambda: any(each.leads for each in controllers), "one leads")
     churn = Churn(control_plane.api, namespace)
     kills = [second, first, second, first]

@@ -13,8 +13,10 @@ from testbed.nodes.stub_images import LIBRARY, LIBRARY_TEXT, LIMITER
 from testbed.process import eventually
 from tests.real_nodes.conftest import WORK
 from tests.real_nodes.installation import Installation
+from tests.real_nodes.installed import conftest as installed
 from tests.real_nodes.load import task
 
+cluster, installation = installed.cluster, installed.installation
 LIMIT = "CUDA_DEVICE_MEMORY_LIMIT_0"
 EXITED = {"operator": "In", "values": [42]}
 STARTED = {"Running", "Succeeded", "Failed"}

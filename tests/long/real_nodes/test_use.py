@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from typer.testing import CliRunner
 
-from cli.app import app
 from kube.names import GPU_NODES_PATH
 from testbed.api import Object
 from testbed.chart import Helm
@@ -20,13 +18,13 @@ from testbed.nodes.node import SOCKET
 from testbed.nvidia.cards import CountedGroup, RunningProcess
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
+from tests.conftest import Say
 from tests.real_nodes.agent_pods import GPUS, NODE, agent_cluster
-from tests.real_nodes.chart_agents.test_agent_chart import labelled, phase
-from tests.real_nodes.conftest import WORK, Say
+from tests.real_nodes.conftest import WORK
 from tests.real_nodes.installation import READY_S, VALUES, Installation
+from tests.real_nodes.test_agent_chart import labelled, phase
+from tests.real_nodes.use import MEASURED_S, run
 
-MEASURED_S = 200
-"""The agent measures every 15 s; a machine may be busy with much else."""
 ASK = "import urllib.request as r; print(r.urlopen('http://{}:9082/metrics').read().decode())"
 MIB = 1024 * 1024
 
@@ -69,13 +67,6 @@ def container_of(pod: Object) -> str:
     """The ID of a pod's container."""
     [status] = pod["status"]["containerStatuses"]
     return str(status["containerID"]).rpartition("/")[2]
-
-
-def run(cluster: RealCluster, *arguments: str) -> str:
-    """What a command of the product prints."""
-    ended = CliRunner().invoke(app, [*arguments, "--kubeconfig", str(cluster.kubeconfig)])
-    assert ended.exit_code == 0, ended.output
-    return ended.stdout
 
 
 def measured(cluster: RealCluster) -> dict[str, dict]:

@@ -16,8 +16,10 @@ from testbed.nodes.node import SOCKET
 from testbed.nodes.stub_images import WORKLOAD
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE, probe, refuses
+from tests.conftest import Say
+from tests.effort import by_turns
 from tests.real_nodes.agent_pods import GPUS, NODE, agent_cluster
-from tests.real_nodes.conftest import WORK, Say
+from tests.real_nodes.conftest import WORK
 from tests.real_nodes.installation import COMPONENTS, READY_S, Installation
 from tests.real_nodes.operator_node import (
     CLIENT,
@@ -165,8 +167,9 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize("agent", LAYOUTS.values(), ids=LAYOUTS)
-def test_a_share_on_a_node_of_another_layout(installation, cluster, agent):
+@pytest.mark.parametrize("layout", list(LAYOUTS)[: by_turns("real_nodes", usual=1, full=len(LAYOUTS))])
+def test_a_share_on_a_node_of_another_layout(installation, cluster, layout):
+    agent = LAYOUTS[layout]
     set_label(cluster, PLUGIN, "false")
     if agent.get("driverRoot") == "/":
         cluster.nodes[NODE].agent.install_on_host()
@@ -177,7 +180,7 @@ def test_a_share_on_a_node_of_another_layout(installation, cluster, agent):
 
 
 EIGHTHS = {f"{number / 8:.3f}": number for number in range(1, 9)}
-TOGETHER = ((8, 7, 1), (6, 2, 5, 3), (4, 4, 4, 4))
+TOGETHER = ((8, 7, 1), (6, 2, 5, 3), (4, 4, 4, 4))[: by_turns("real_nodes", usual=1, full=3)]
 """Shares that fill both cards."""
 
 

@@ -17,8 +17,9 @@ from testbed.nodes.node import RUNTIME_OF_TOOLKIT
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
 from tests.cli.running import run as run_command
+from tests.conftest import Say
 from tests.real_nodes.agent_pods import GPUS, NODE, agent_cluster
-from tests.real_nodes.conftest import WORK, Say
+from tests.real_nodes.conftest import WORK
 from tests.real_nodes.installation import COMPONENTS, READY_S, Installation
 from tests.real_nodes.operator_node import (
     CLIENT,

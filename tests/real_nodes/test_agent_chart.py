@@ -16,8 +16,9 @@ from testbed.nodes.node import SOCKET
 from testbed.nodes.stub_images import LIBRARY_TEXT, WORKLOAD
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
+from tests.conftest import Say
 from tests.real_nodes.agent_pods import GPUS, NODE, agent_cluster
-from tests.real_nodes.conftest import WORK, Say
+from tests.real_nodes.conftest import WORK
 from tests.real_nodes.installation import READY_S, VALUES, Installation
 
 LIMIT = "CUDA_DEVICE_MEMORY_LIMIT_0"

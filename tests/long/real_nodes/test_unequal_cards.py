@@ -18,10 +18,11 @@ from testbed.nodes.node import SOCKET
 from testbed.nvidia.cards import Card
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
+from tests.conftest import Say
 from tests.real_nodes.agent_pods import agent_cluster
-from tests.real_nodes.chart_agents.test_agent_chart import LIMIT, NODE, environment, labelled, phase
-from tests.real_nodes.conftest import WORK, Say
+from tests.real_nodes.conftest import WORK
 from tests.real_nodes.installation import READY_S, VALUES, Installation
+from tests.real_nodes.test_agent_chart import LIMIT, NODE, environment, labelled, phase
 
 SMALL, LARGE = "NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-80GB"
 GPUS = [

@@ -1,1 +1,0 @@
-"""Tests that make clusters of their own, one after the other."""
