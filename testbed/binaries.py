@@ -1,25 +1,17 @@
 """Build the control plane's binaries from Go modules, once, into a cache folder.
 
 `python -m testbed.binaries` builds what is missing and prints the folder; `K8S=1.30` builds that Kubernetes.
-With `--cached` it builds nothing, and fails where something is missing.
-The folder is named by the hash of everything that decides its content, so a changed version is a new folder
-and never a mixture.
 """
 
-import fcntl
-import hashlib
-import os
 import re
 import shutil
 import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from testbed import building
+from testbed.building import Say
 from testbed.kubernetes_version import UNDER_TEST, Release
 
 MODULE = Path(__file__).parent
@@ -45,10 +37,6 @@ BINARIES = (
 )
 
 
-class BuildError(Exception):
-    """A binary could not be built; the text ends with what Go said."""
-
-
 def go_missing() -> str | None:
     """Say why nothing can be built here: no Go, or one older than `GO_NEEDED`. None if all is well."""
     needed = ".".join(map(str, GO_NEEDED))
@@ -64,89 +52,37 @@ def go_missing() -> str | None:
 
 def cache_folder(release: Release = UNDER_TEST) -> Path:
     """Where the binaries of exactly these sources, modules and versions belong."""
-    content = hashlib.sha256(repr(BINARIES).encode() + release.version.encode())
-    for file in (release.module, release.sums, MODULE / "etcdmain" / "main.go"):
-        content.update(file.read_bytes())
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "gpu-fraction-injector" / "control-plane" / content.hexdigest()[:16]
+    files = (release.module, release.sums, MODULE / "etcdmain" / "main.go")
+    return building.folder_of("control-plane", repr(BINARIES) + release.version, *files)
 
 
-def build(say: Callable[[str], None], release: Release = UNDER_TEST) -> Path:
+def build(say: Say, release: Release = UNDER_TEST) -> Path:
     """Build what the cache lacks, one line to `say` for each binary; return the folder.
-
-    A second caller waits for the first. An interrupted build leaves finished binaries only.
 
     Raises:
         BuildError: Go failed.
     """
-    folder = cache_folder(release)
-    folder.mkdir(parents=True, exist_ok=True)
-    if _missing(folder):
-        with _locked(folder / ".lock", say):
-            missing = _missing(folder)
-            for number, binary in enumerate(missing, 1):
-                say(f"control plane: building {binary.name} ({number} of {len(missing)}) ...")
-                started = time.monotonic()
-                _build_one(binary, release, folder)
-                say(f"control plane: built {binary.name} in {time.monotonic() - started:.0f} s")
-    return folder
+    makers = {binary.name: partial(_make, binary, release) for binary in BINARIES}
+    return building.make_missing("control plane", cache_folder(release), makers, say)
 
 
-def _missing(folder: Path) -> list[Binary]:
-    return [binary for binary in BINARIES if not (folder / binary.name).exists()]
-
-
-@contextmanager
-def _locked(path: Path, say: Callable[[str], None]) -> Iterator[None]:
-    with path.open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say("control plane: another build is under way, waiting for it ...")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def _build_one(binary: Binary, release: Release, folder: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".build-") as scratch:
-        command, environment = _command(binary, release, Path(scratch))
-        ended = subprocess.run(
-            command, cwd=MODULE, env=os.environ | environment, capture_output=True, text=True, check=False
-        )
-        if ended.returncode != 0:
-            raise BuildError(f"{' '.join(command)} failed:\n{ended.stderr[-4000:]}")
-        Path(scratch, binary.name).rename(folder / binary.name)
-
-
-def _command(binary: Binary, release: Release, scratch: Path) -> tuple[list[str], dict[str, str]]:
-    flags = ["-trimpath", "-buildvcs=false", "-ldflags", _link_flags(binary, release)]
-    environment = {"GOWORK": "off"}
+def _make(binary: Binary, release: Release, target: Path) -> None:
+    flags = [
+        "-ldflags",
+        building.link_flags(release.version if "k8s.io/kubernetes/" in binary.package else ""),
+    ]
     if "@" in binary.package:
-        return ["go", "install", *flags, binary.package], environment | {"GOBIN": str(scratch)}
-    flags += [f"-modfile={release.module}", "-o", str(scratch / binary.name)]
-    return ["go", "build", *flags, binary.package], environment
-
-
-def _link_flags(binary: Binary, release: Release) -> str:
-    if not binary.package.startswith("k8s.io/kubernetes/"):
-        return "-s -w"
-    major, minor, _ = release.version.split(".")
-    stamps = {"gitVersion": f"v{release.version}", "gitMajor": major, "gitMinor": minor}
-    return "-s -w " + " ".join(
-        f"-X k8s.io/component-base/version.{name}={value}" for name, value in stamps.items()
-    )
+        building.go("install", *flags, binary.package, folder=MODULE, GOBIN=str(target.parent))
+        return
+    flags += [f"-modfile={release.module}", "-o", str(target)]
+    building.go("build", *flags, binary.package, folder=MODULE)
 
 
 def main() -> None:
-    """Build everything, or look for it with `--cached`, and print where it lies."""
-    if "--cached" in sys.argv[1:] and (missing := _missing(cache_folder())):
-        names = ", ".join(binary.name for binary in missing)
-        raise SystemExit(
-            f"Kubernetes {UNDER_TEST.version} is not built here, nothing runs on it: {names} missing"
-        )
+    """Build everything and print where it lies."""
     if reason := go_missing():
         raise SystemExit(reason)
-    print(build(lambda line: print(line, flush=True)))  # noqa: T201 - a command's output
+    building.say(str(build(building.say)))
 
 
 if __name__ == "__main__":

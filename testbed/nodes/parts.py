@@ -5,18 +5,16 @@ folder. No package is installed: they are fetched and unpacked, so that no daemo
 changes.
 """
 
-import fcntl
-import hashlib
 import os
 import shutil
-import subprocess
 import tempfile
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from testbed.binaries import BuildError, go_missing
+from testbed import building
+from testbed.binaries import go_missing
+from testbed.building import BuildError, Say
 from testbed.kubernetes_version import UNDER_TEST
 
 MODULE = Path(__file__).parent
@@ -42,8 +40,6 @@ INSTALLED = {
     "runc": (RUNC, RUNC_TAGS),
 }
 """Commands that are installed by version: where each is, and its build tags."""
-BUILD_SECONDS = 2400
-"""For one command. A download may hang, and everything that waits for it with it."""
 PACKAGES = (
     "libseccomp2",
     "libseccomp-dev",
@@ -117,36 +113,25 @@ def _compiler_missing() -> str | None:
 
 def cache_folder() -> Path:
     """Where the parts of exactly these versions belong."""
-    content = hashlib.sha256(repr((KUBERNETES, GO_PACKAGES, INSTALLED, PACKAGES)).encode())
-    for file in ("go.mod", "go.sum", "deviceplugin/main.go"):
-        content.update((MODULE / file).read_bytes())
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "gpu-fraction-injector" / "nodes" / content.hexdigest()[:16]
+    files = [MODULE / file for file in ("go.mod", "go.sum", "deviceplugin/main.go")]
+    return building.folder_of("nodes", repr((KUBERNETES, GO_PACKAGES, INSTALLED, PACKAGES)), *files)
 
 
-def build(say: Callable[[str], None]) -> Parts:
-    """Make what the cache lacks, one line to `say` for each part. A second caller waits for the first.
+def build(say: Say) -> Parts:
+    """Make what the cache lacks, one line to `say` for each part.
 
     Raises:
         BuildError: Go or apt-get failed.
     """
-    folder = cache_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        for name, make in _makers().items():
-            if not (folder / name).exists():
-                started = time.monotonic()
-                say(f"nodes: making {name} ...")
-                with tempfile.TemporaryDirectory(dir=folder, prefix=".making-") as scratch:
-                    made = Path(scratch, name)
-                    make(made)
-                    made.rename(folder / name)
-                say(f"nodes: made {name} in {time.monotonic() - started:.0f} s")
-    return Parts(folder)
+    makers = {
+        "debian": _unpack,
+        **dict.fromkeys(GO_PACKAGES, _go_build),
+        **dict.fromkeys(INSTALLED, _go_install),
+    }
+    return Parts(building.make_missing("nodes", cache_folder(), makers, say))
 
 
-def build_with_cdi_switch(say: Callable[[str], None]) -> Path:
+def build_with_cdi_switch(say: Say) -> Path:
     """Build, once, a containerd whose configuration can turn CDI off; that of the nodes, 2.4, cannot.
 
     Raises:
@@ -155,7 +140,7 @@ def build_with_cdi_switch(say: Callable[[str], None]) -> Path:
     return _built_apart(CDI_SWITCH, CONTAINERD_TAGS, say)
 
 
-def build_dockerd(say: Callable[[str], None]) -> Path:
+def build_dockerd(say: Say) -> Path:
     """Build, once, docker's daemon; it needs a node's containerd and runc on its PATH.
 
     Raises:
@@ -164,88 +149,54 @@ def build_dockerd(say: Callable[[str], None]) -> Path:
     return _built_apart(DOCKERD, DOCKERD_TAGS, say, CGO_ENABLED="0")
 
 
-def _built_apart(command: str, tags: str, say: Callable[[str], None], **environment: str) -> Path:
+def _built_apart(command: str, tags: str, say: Say, **environment: str) -> Path:
     package, _, version = command.partition("@")
     name = Path(package).name
     folder = cache_folder().parent.with_name(name) / version
-    folder.mkdir(parents=True, exist_ok=True)
-    built = folder / name
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not built.exists():
-            say(f"nodes: making {name} {version} ...")
-            with tempfile.TemporaryDirectory(dir=folder, prefix=".making-") as scratch:
-                _go("install", "-tags", tags, "-ldflags", "-s -w", command, GOBIN=scratch, **environment)
-                Path(scratch, name).rename(built)
-    return built
-
-
-def _makers() -> dict[str, Callable[[Path], None]]:
-    return {
-        "debian": _unpack,
-        **dict.fromkeys(GO_PACKAGES, _go_build),
-        **dict.fromkeys(INSTALLED, _go_install),
-    }
+    return (
+        building.make_missing("nodes", folder, {name: partial(_install, command, tags, **environment)}, say)
+        / name
+    )
 
 
 def _unpack(target: Path) -> None:
     target.mkdir()
     with tempfile.TemporaryDirectory(prefix="packages-") as scratch:
         try:
-            _run("apt-get", "--quiet=2", "download", *PACKAGES, folder=scratch)
+            building.run("apt-get", "--quiet=2", "download", *PACKAGES, folder=scratch)
         except BuildError:
-            _run("apt-get", "--quiet=2", "update", folder=scratch)
-            _run("apt-get", "--quiet=2", "download", *PACKAGES, folder=scratch)
+            building.run("apt-get", "--quiet=2", "update", folder=scratch)
+            building.run("apt-get", "--quiet=2", "download", *PACKAGES, folder=scratch)
         for package in sorted(Path(scratch).glob("*.deb")):
-            _run("dpkg", "--extract", str(package), str(target), folder=scratch)
+            building.run("dpkg", "--extract", str(package), str(target), folder=scratch)
 
 
 def _go_build(target: Path) -> None:
-    major, minor, _ = KUBERNETES.split(".")
-    stamps = {"gitVersion": f"v{KUBERNETES}", "gitMajor": major, "gitMinor": minor}
-    flags = " ".join(f"-X k8s.io/component-base/version.{name}={value}" for name, value in stamps.items())
-    _go("build", "-ldflags", f"-s -w {flags}", "-o", str(target), GO_PACKAGES[target.name])
+    flags = ("-ldflags", building.link_flags(KUBERNETES), "-o", str(target))
+    building.go("build", *flags, GO_PACKAGES[target.name], folder=MODULE)
 
 
 def _go_install(target: Path) -> None:
-    package, tags = INSTALLED[target.name]
     debian = cache_folder() / "debian"
     libraries = ":".join(str(folder) for folder in sorted(debian.glob("usr/lib/*/pkgconfig")))
     headers = {"PKG_CONFIG_SYSROOT_DIR": str(debian), "PKG_CONFIG_LIBDIR": libraries}
-    flags = ["-tags", tags, "-ldflags", "-s -w"]
-    _go("install", *flags, package, GOBIN=str(target.parent), **headers)
+    _install(*INSTALLED[target.name], target, **headers)
 
 
-def _go(verb: str, *arguments: str, **environment: str) -> None:
-    # The control plane's flags, so that what both are made of is compiled once.
-    _run("go", verb, "-trimpath", "-buildvcs=false", *arguments, GOWORK="off", **environment)
-
-
-def _run(*command: str, folder: str | Path = MODULE, **environment: str) -> None:
-    env = os.environ | environment
-    try:
-        ended = subprocess.run(
-            command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=BUILD_SECONDS
-        )
-    except subprocess.TimeoutExpired as error:
-        raise BuildError(f"{' '.join(command)} did not end in {BUILD_SECONDS} s") from error
-    if ended.returncode != 0:
-        raise BuildError(f"{' '.join(command)} failed:\n{ended.stderr[-4000:]}")
+def _install(command: str, tags: str, target: Path, **environment: str) -> None:
+    flags = ("-tags", tags, "-ldflags", "-s -w")
+    building.go("install", *flags, command, folder=MODULE, GOBIN=str(target.parent), **environment)
 
 
 def main() -> None:
     """Make everything and print where it lies."""
     if reason := why_not():
         raise SystemExit(reason)
-    folder = build(_say).folder
-    build_with_cdi_switch(_say)
+    folder = build(building.say).folder
+    build_with_cdi_switch(building.say)
     if shutil.which("docker"):  # without its client nobody asks the daemon
-        build_dockerd(_say)
-    print(folder)  # noqa: T201 - a command's output
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)  # noqa: T201 - a command's output
+        build_dockerd(building.say)
+    building.say(str(folder))
 
 
 if __name__ == "__main__":

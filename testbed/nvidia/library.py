@@ -6,15 +6,12 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import os
 import shutil
-import subprocess
 import tempfile
 from functools import cache
 from pathlib import Path
 
-from testbed.binaries import BuildError
+from testbed import building
 
 SOURCES = Path(__file__).parent / "nvml"
 NAME = "libnvidia-ml.so.1"
@@ -33,11 +30,8 @@ def why_not() -> str | None:
 
 def built() -> Path:
     """Where the library of exactly these sources belongs."""
-    content = hashlib.sha256(repr(COMPILER).encode())
-    for file in sorted(SOURCES.iterdir()):
-        content.update(file.name.encode() + file.read_bytes())
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "gpu-fraction-injector" / "nvml" / content.hexdigest()[:16] / NAME
+    files = sorted(SOURCES.iterdir())
+    return building.folder_of("nvml", repr((COMPILER, [file.name for file in files])), *files) / NAME
 
 
 def build() -> Path:
@@ -60,10 +54,7 @@ def _built(name: str, sources: list[Path], *libraries: str) -> Path:
         library.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=library.parent, prefix=".making-") as scratch:
             made = Path(scratch, name)
-            command = [*COMPILER, f"-Wl,-soname,{name}", "-o", str(made), *map(str, sources), *libraries]
-            ended = subprocess.run(command, capture_output=True, text=True, check=False)
-            if ended.returncode != 0:
-                raise BuildError(f"{' '.join(command)} failed:\n{ended.stderr[-4000:]}")
+            building.run(*COMPILER, f"-Wl,-soname,{name}", "-o", str(made), *map(str, sources), *libraries)
             made.rename(library)
     return library
 

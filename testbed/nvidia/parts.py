@@ -1,23 +1,17 @@
 """NVIDIA's own programs, built from their Go modules once, into a cache folder.
 
-`python -m testbed.nvidia.parts` builds what is missing and prints the folder. With `--cached` it builds
-nothing, and fails where something is missing. The versions stand in `toolkit/go.mod`, `plugin/go.mod` and
-`dra/go.mod`.
+`python -m testbed.nvidia.parts` builds what is missing and prints the folder. The versions stand in
+`toolkit/go.mod`, `plugin/go.mod` and `dra/go.mod`.
 """
 
-import fcntl
-import hashlib
-import os
 import shutil
-import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.binaries import BuildError, go_missing
+from testbed import building
+from testbed.binaries import go_missing
+from testbed.building import Make, Say
 from testbed.nvidia import library
 from testbed.nvidia.driver_root import DriverRoot
 
@@ -85,12 +79,12 @@ class NvidiaParts:
         )
         names = "--device-name-strategy=uuid", f"--output={output}"
         command = [str(self.ctk), "cdi", "generate", *root, *names, *options]
-        _run(command, env=os.environ | driver.environment)
+        building.run(*command, **driver.environment)
 
 
 def why_not() -> str | None:
     """Say why they cannot be had here; None if they can."""
-    if not _missing(cache_folder()):
+    if not building.missing(cache_folder(), _makers()):
         return library.why_not()
     if shutil.which("gcc") is None:
         return "NVIDIA's programs are compiled with cgo, and there is no `gcc` on PATH"
@@ -99,60 +93,35 @@ def why_not() -> str | None:
 
 def cache_folder() -> Path:
     """Where the programs of exactly these versions belong."""
-    content = hashlib.sha256(repr(PROGRAMS).encode())
-    for module in sorted({module for module, _ in PROGRAMS.values()}):
-        for file in ("go.mod", "go.sum"):
-            content.update((MODULES / module / file).read_bytes())
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "gpu-fraction-injector" / "nvidia" / content.hexdigest()[:16]
+    modules = sorted({module for module, _ in PROGRAMS.values()})
+    files = [MODULES / module / file for module in modules for file in ("go.mod", "go.sum")]
+    return building.folder_of("nvidia", repr(PROGRAMS), *files)
 
 
-def build(say: Callable[[str], None]) -> NvidiaParts:
-    """Build what the cache lacks, one line to `say` for each program. A second caller waits for the first.
+def build(say: Say) -> NvidiaParts:
+    """Build what the cache lacks, one line to `say` for each program.
 
     Raises:
         BuildError: Go failed.
     """
-    folder = cache_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    if _missing(folder):
-        with (folder / ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            for name in _missing(folder):
-                started = time.monotonic()
-                say(f"nvidia: building {name} ...")
-                _build_one(name, folder)
-                say(f"nvidia: built {name} in {time.monotonic() - started:.0f} s")
-    return NvidiaParts(folder)
+    return NvidiaParts(building.make_missing("nvidia", cache_folder(), _makers(), say))
 
 
-def _missing(folder: Path) -> list[str]:
-    return [name for name in PROGRAMS if not (folder / name).exists()]
+def _makers() -> Mapping[str, Make]:
+    return dict.fromkeys(PROGRAMS, _make)
 
 
-def _build_one(name: str, folder: Path) -> None:
-    module, path = PROGRAMS[name]
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".building-") as scratch:
-        made = Path(scratch, name)
-        flags = ["-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", str(made)]
-        command = ["go", "build", *flags, path + name]
-        _run(command, folder=MODULES / module, env=os.environ | {"GOWORK": "off", "CGO_ENABLED": "1"})
-        made.rename(folder / name)
-
-
-def _run(command: Sequence[str], env: Mapping[str, str], folder: Path | None = None) -> None:
-    ended = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
-    if ended.returncode != 0:
-        raise BuildError(f"{' '.join(command)} failed:\n{ended.stderr[-4000:]}")
+def _make(target: Path) -> None:
+    module, path = PROGRAMS[target.name]
+    flags = ("-ldflags", "-s -w", "-o", str(target))
+    building.go("build", *flags, path + target.name, folder=MODULES / module, CGO_ENABLED="1")
 
 
 def main() -> None:
-    """Build everything, or look for it with `--cached`, and print where it lies."""
-    if "--cached" in sys.argv[1:] and (missing := _missing(cache_folder())):
-        raise SystemExit(f"NVIDIA's programs are not built here: {', '.join(missing)} missing")
+    """Build everything and print where it lies."""
     if reason := why_not():
         raise SystemExit(reason)
-    print(build(lambda line: print(line, flush=True)).folder)  # noqa: T201 - a command's output
+    building.say(str(build(building.say).folder))
 
 
 if __name__ == "__main__":

@@ -14,13 +14,12 @@ from certs.mounted import read_tls_files
 from certs.validation import validate_files
 from cluster.kube_client import ApiError
 from kube.names import CERTIFICATE_ANNOTATION
-from testbed import plain_http, pod_environment
+from testbed import plain_http
 from testbed.certificate_files import mount_like_kubelet
 from testbed.chart import ADMISSION, RELEASE, Helm
 from testbed.controller_process import SHORT_LEASE, gpu_ledger
 from testbed.gpu_nodes import GpuNode
 from testbed.mounts import SecretMounts
-from testbed.pod_environment import run_in_pod
 from testbed.process import Process, eventually, start_on_free_ports
 from testbed.product import COMMAND, GRACE_S, POLICIES, READY_S
 from testbed.registration import OWN_NAMESPACE
@@ -234,27 +233,6 @@ def test_the_real_controller_issues_and_publishes_with_its_rights(
         api.delete("Node", node)
         eventually(lambda: not has_ledger(control_plane, node), "and goes with its node")
     assert refusals(log) == []
-
-
-def test_ledger_and_certs_status_work_in_the_controllers_pod(control_plane, helm, mounted, nodes, tmp_path):
-    if (why := pod_environment.why_not()) is not None:
-        pytest.skip(f"no command can be run as in a pod here: {why}")
-
-    def run(*arguments):
-        token = token_of(control_plane, CONTROLLER)
-        return run_in_pod(control_plane, token, OWN_NAMESPACE, tmp_path, COMMAND, *arguments)
-
-    with running(control_plane, helm, {}, mounted, tmp_path):
-        [node] = nodes(GpuNode(gpus=1))
-        eventually(lambda: gpu_ledger(control_plane.api, node), "the node's GpuLedger is written")
-        shown = run("ledger", f"--node={node}", "--output=json")
-        assert (shown.code, shown.stderr) == (0, "")
-        assert [each["name"] for each in json.loads(shown.stdout)] == [node]
-        status = run("certs", "status")
-        assert (status.code in {0, 1}, status.stderr) == (True, "")
-        rows = [line.split()[0] for line in status.stdout.splitlines() if line.split()]
-        assert rows[0] == "phase:"
-        assert {"CERTIFICATE", "CA", "leaf"} <= set(rows)
 
 
 def test_a_deleted_ca_is_made_again_once_an_upgrade_has_made_its_secret(

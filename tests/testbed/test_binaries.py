@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from testbed import binaries
-from testbed.kubernetes_version import UNDER_TEST, releases
+from testbed.building import BuildError
+from testbed.kubernetes_version import releases
 from testbed.nodes import parts
 
 FAKE_GO = """#!/bin/sh
@@ -64,9 +65,7 @@ def test_each_release_is_built_from_its_own_module_into_its_own_folder(release, 
 
 def test_a_failed_build_names_the_command_and_keeps_what_was_finished(fake_go, monkeypatch):
     monkeypatch.setenv("BROKEN", "cmd/kubectl")
-    with pytest.raises(
-        binaries.BuildError, match=r"go build .*cmd/kubectl failed:\ncmd/kubectl does not compile"
-    ):
+    with pytest.raises(BuildError, match=r"go build .*cmd/kubectl failed:\ncmd/kubectl does not compile"):
         binaries.build(lambda _: None)
     left = [path.name for path in binaries.cache_folder().iterdir() if path.name != ".lock"]
     assert sorted(left) == sorted(NAMES[:4])
@@ -100,19 +99,6 @@ def test_a_second_build_waits_for_the_first_and_builds_nothing(fake_go, monkeypa
         build.join(60)
     assert second == ["control plane: another build is under way, waiting for it ..."]
     assert len(first) == 14
-
-
-def test_asked_for_the_cached_alone_it_builds_none_and_says_what_is_missing(fake_go, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["binaries", "--cached"])
-    version = UNDER_TEST.version
-    with pytest.raises(
-        SystemExit, match=f"^Kubernetes {version} is not built here, .*: etcd, .*, helm missing$"
-    ):
-        binaries.main()
-    assert not binaries.cache_folder().exists()
-    folder = binaries.build(lambda _: None)
-    binaries.main()
-    assert capsys.readouterr().out == f"{folder}\n"
 
 
 def test_no_go_is_said(monkeypatch, tmp_path):
