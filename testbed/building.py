@@ -26,8 +26,12 @@ def folder_of(kind: str, said: str, *files: Path) -> Path:
     content = hashlib.sha256(said.encode())
     for file in files:
         content.update(file.read_bytes())
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "gpu-fraction-injector" / kind / content.hexdigest()[:16]
+    return cache() / kind / content.hexdigest()[:16]
+
+
+def cache() -> Path:
+    """Return the folder of all that the tests build."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-fraction-injector"
 
 
 def missing(folder: Path, makers: Mapping[str, Make]) -> list[str]:
@@ -45,7 +49,7 @@ def make_missing(kind: str, folder: Path, makers: Mapping[str, Make], say: Say) 
     """
     folder.mkdir(parents=True, exist_ok=True)
     if missing(folder, makers):
-        with _locked(kind, folder / ".lock", say):
+        with locked(kind, folder / ".lock", say):
             lacking = missing(folder, makers)
             for number, name in enumerate(lacking, 1):
                 say(f"{kind}: building {name} ({number} of {len(lacking)}) ...")
@@ -58,7 +62,8 @@ def make_missing(kind: str, folder: Path, makers: Mapping[str, Make], say: Say) 
 
 
 @contextmanager
-def _locked(kind: str, path: Path, say: Say) -> Iterator[None]:
+def locked(kind: str, path: Path, say: Say = lambda _: None) -> Iterator[None]:
+    """Hold the lock of a file, and say so where somebody else has it."""
     with path.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

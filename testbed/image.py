@@ -1,6 +1,5 @@
 """The product's image, built from the Dockerfile by Debian's buildah on a base of the tests' own."""
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -10,6 +9,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from testbed import building
 
 CHECKOUT = Path(__file__).parents[1]
 CA_FILE = Path("/etc/ssl/certs/ca-certificates.crt")
@@ -31,8 +32,7 @@ def why_not() -> str | None:
 
 def cache_folder() -> Path:
     """Where bases and images of earlier runs lie."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = base / "gpu-fraction-injector" / "images"
+    folder = building.cache() / "images"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -88,7 +88,7 @@ def storage(*, hidden: bool) -> Iterator[Buildah]:
 def archive() -> Path:
     """The image as a file that runtimes import, from an earlier run if it had these very sources."""
     file = cache_folder() / f"{_digest_of_sources()}.tar"
-    with _locked("archive"):
+    with building.locked("image", cache_folder() / ".archive.lock"):
         if not file.exists():
             made = file.with_suffix(".making")
             made.unlink(missing_ok=True)
@@ -115,7 +115,7 @@ def _base() -> Path:
     """The base's files, from an earlier run where there was one."""
     key = hashlib.sha256(f"{SUITE} {PYTHON}".encode()).hexdigest()[:16]
     folder = cache_folder() / f"base-{key}"
-    with _locked("base"):
+    with building.locked("image", cache_folder() / ".base.lock"):
         if not (folder / "base.tar").exists():
             folder.mkdir(exist_ok=True)
             made = folder / ".base.tar"
@@ -127,8 +127,7 @@ def _base() -> Path:
                 SUITE,
                 str(made),
             ]
-            ended = subprocess.run(command, capture_output=True, text=True, check=False)
-            assert ended.returncode == 0, ended.stderr[-4000:]
+            building.run(*command)
             made.rename(folder / "base.tar")
     return folder / "base.tar"
 
@@ -144,10 +143,3 @@ def _digest_of_sources() -> str:
                 digest.update(f"{file.relative_to(CHECKOUT)} {file.stat().st_size}\n".encode())
                 digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
-
-
-@contextmanager
-def _locked(name: str) -> Iterator[None]:
-    with (cache_folder() / f".{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -72,17 +72,9 @@ HAS_POD_RESIZE = UNDER_TEST.is_at_least("1.33")
 """Whether pods have the subresource `resize`."""
 HAS_RESOURCE_CLAIMS = UNDER_TEST.is_at_least("1.34")
 """Whether resource.k8s.io/v1, with its claims, is served."""
-HAS_USER_NAMESPACES = UNDER_TEST.is_at_least("1.33")
-"""Whether pods may say `hostUsers: false` without a feature gate; older API servers drop it."""
 HAS_POD_LEVEL_RESOURCES = UNDER_TEST.is_at_least("1.34")
 """Whether pods have `spec.resources` without a feature gate."""
-HAS_IMAGE_VOLUMES = UNDER_TEST.is_at_least("1.35")
-"""Whether a volume may be an image without a feature gate."""
 HAS_RESTART_RULES = UNDER_TEST.is_at_least("1.35")
-"""Whether containers have restart policies and rules of their own without a feature gate."""
-HAS_RESTART_OF_ALL_CONTAINERS = UNDER_TEST.is_at_least("1.36")
-"""Whether such a rule may start all containers of the pod again."""
+"""Whether containers have restart rules of their own, and volumes may be images, without a feature gate."""
 SHOWS_NULL_CREATION_TIMESTAMP = not UNDER_TEST.is_at_least("1.34")
 """Whether metadata without a time, such as a pod template's, is shown with `creationTimestamp: null`."""
-REFUSALS_SHOW_JSON = UNDER_TEST.is_at_least("1.34")
-"""Whether the API server's own refusals show a value as JSON, not as the fields of its Go struct."""
