@@ -1,7 +1,6 @@
 """Nodes without a serving agent on a real API server: held, let go, and never another's taint touched."""
 
 import pytest
-import yaml
 
 from testbed.chart import CHART, RELEASE, Helm, objects_of
 from testbed.gpu_nodes import GpuNode, schedulable
@@ -10,7 +9,6 @@ from tests.control_plane.agent_reports import report
 
 KEY = "clearml-injector.io/agent-not-ready"
 OTHER = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
-ON = {"agent": {"enabled": True, "offer": "device-plugin"}}
 
 
 def agent_pods(selector):
@@ -89,39 +87,6 @@ def test_the_runbooks_line_takes_it_off_every_node_whatever_others_lack(make_nod
     assert is_held(control_plane, named[2])()
     control_plane.kubectl("taint", "nodes", "--all", f"{KEY}:NoSchedule-")
     assert [keys(control_plane, node) for node in named] == [["dedicated"]] * 3
-
-
-def controller_of(helm, values):
-    """Rules of the controller's ClusterRole, and its options."""
-    objects = helm.rendered(values)
-    [role] = [
-        each
-        for each in objects
-        if each["kind"] == "ClusterRole" and each["metadata"]["name"].endswith("-controller")
-    ]
-    [deployment] = [
-        each
-        for each in objects
-        if each["kind"] == "Deployment" and each["metadata"]["name"].endswith("-controller")
-    ]
-    [container] = deployment["spec"]["template"]["spec"]["containers"]
-    return role["rules"], dict(option.partition("=")[::2] for option in container["args"])
-
-
-def test_the_chart_gives_the_right_and_the_option_only_with_the_agent(control_plane, tmp_path):
-    helm = Helm(control_plane, tmp_path)
-    patch = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]}
-    rules, options = controller_of(helm, {})
-    assert patch not in rules
-    assert "--agent-pods" not in options
-    rules, options = controller_of(helm, ON)
-    assert patch in rules
-    given = yaml.safe_load(options["--agent-pods"])
-    [daemon_set] = [each for each in helm.rendered(ON) if each["kind"] == "DaemonSet"]
-    pod = daemon_set["spec"]["template"]["spec"]
-    assert given["nodeSelector"] == pod["nodeSelector"]
-    assert all(each in pod["tolerations"] for each in given["tolerations"])
-    assert {"key": KEY, "operator": "Exists", "effect": "NoSchedule"} in pod["tolerations"]
 
 
 def test_the_right_outlives_the_agent_by_the_upgrade_that_turns_it_off(control_plane, tmp_path):

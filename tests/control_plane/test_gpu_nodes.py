@@ -173,9 +173,7 @@ def test_an_agents_token_writes_the_slice_of_its_own_node_and_no_other(two_nodes
 
 
 @needs_dra
-def test_an_agent_can_do_nothing_to_the_slice_and_the_pool_of_another_node(
-    two_nodes, control_plane, tmp_path
-):
+def test_an_agent_can_do_nothing_to_the_slice_and_pool_of_another_node(two_nodes, control_plane, tmp_path):
     (one, token), (other, other_token) = two_nodes.items()
     (tmp_path / "other").mkdir()
     others = client_of(control_plane, other_token, tmp_path / "other")

@@ -1,7 +1,5 @@
 """MIG cards divided on demand: API server and scheduler, a controller process, a stand-in MIG manager."""
 
-import os
-import signal
 from contextlib import contextmanager, suppress
 from threading import Event, Thread
 
@@ -154,15 +152,3 @@ def test_two_pods_at_once_run_and_the_card_changes_again_only_when_it_is_idle(
         api.delete("Pod", "again", namespace)
         until_running(node, "whole")
         assert node.manager.divided == 2
-
-
-def test_a_controller_that_is_killed_while_the_node_is_cordoned_is_followed_by_one_that_goes_on(
-    control_plane, namespace, node, tmp_path
-):
-    with dividing(control_plane, namespace, tmp_path) as controller:
-        create(control_plane.api, namespace, "task", "2g.10gb")
-        eventually(lambda: CHANGE in node.node["metadata"].get("annotations", {}), "the change begins")
-        os.killpg(controller.process.pid, signal.SIGKILL)
-        controller.process.stop()
-        controller.start_again()
-        until_running(node, "task")

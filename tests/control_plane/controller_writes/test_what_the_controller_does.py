@@ -15,9 +15,6 @@ from controller.watch.agent_taint import NodeTaints, hold_patch, release_patch, 
 from kube.names import (
     CERTIFICATE_ANNOTATION,
     MIG_CHANGE_ANNOTATION,
-    MIG_CONFIG_LABEL,
-    MIG_CONFIG_STATE_LABEL,
-    MIG_DIVIDED_AT_ANNOTATION,
     POLICIES_ANNOTATION,
 )
 from kube.scheduling import Taint
@@ -28,14 +25,10 @@ from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
 from tests.control_plane.agent_reports import forget, report
 from tests.control_plane.controller_writes.support import (
-    AFTER,
-    BEFORE,
     CHANGE,
-    DIVIDED_AT,
     OTHER,
     OURS,
     VALUES,
-    labels,
     why_refused,
 )
 from tests.control_plane.test_chart_rbac import CONTROLLER, kubeconfig_of, refusals, running
@@ -83,39 +76,6 @@ def test_the_controller_holds_nodes_with_thousands_of_labels_and_annotations(sto
     path = make_node(labels=many, annotations=many, taints=[OTHER])
     patch = hold_patch(NodeTaints(count=1))
     assert why_refused(stolen, "PATCH", path, patch, JSON_PATCH) == (200, "")
-
-
-def test_the_controller_divides_cards(control_plane, stolen, make_node, tmp_path):
-    path = make_node()
-    name = path.rpartition("/")[2]
-    control_plane.api.patch("Node", name, labels(**{MIG_CONFIG_LABEL: BEFORE}))
-
-    async def main():
-        async with connected(control_plane, tmp_path) as api:
-            manager = MigManager(api, OWN_NAMESPACE, CONFIG_MAP)
-            for node in (["one"], ["one", "another"]):
-                file = await manager.read()
-                for each in node:
-                    file.add(each, (("3g.20gb", "4g.20gb"),))
-                await manager.write(file)
-            written = (await manager.read()).divisions
-            await manager.cordon(name, CHANGE)
-            cordoned = control_plane.api.get("Node", name)
-            await manager.ask(name, AFTER)
-            asked = control_plane.api.get("Node", name)
-            await manager.uncordon(name, DIVIDED_AT)
-            return written, cordoned, asked, control_plane.api.get("Node", name)
-
-    written, cordoned, asked, free = asyncio.run(main())
-    control_plane.api.delete("ConfigMap", CONFIG_MAP, OWN_NAMESPACE)
-    assert len(written) == 4
-    assert cordoned["spec"]["unschedulable"] is True
-    assert cordoned["metadata"]["annotations"][MIG_CHANGE_ANNOTATION] == CHANGE
-    assert asked["metadata"]["labels"][MIG_CONFIG_LABEL] == AFTER
-    assert asked["metadata"]["labels"][MIG_CONFIG_STATE_LABEL] == "pending"
-    assert "unschedulable" not in free["spec"]
-    assert MIG_CHANGE_ANNOTATION not in free["metadata"]["annotations"]
-    assert free["metadata"]["annotations"][MIG_DIVIDED_AT_ANNOTATION] == DIVIDED_AT
 
 
 def test_the_controller_takes_its_cordon_back_from_a_node_that_others_uncordoned_or_took_over(

@@ -4,18 +4,12 @@ import pytest
 
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
-from testbed.registration import LABEL, MEMORY_LABEL, labelled_pod
+from testbed.registration import LABEL, labelled_pod
 from tests.control_plane.kueue.support import QUEUE_LABEL, delete_jobs
 
 GPUS = 5
 """One more than the page's Configuration has lines for."""
 HALF = {LABEL: "0.500"}
-ALL = {
-    "a fraction": ({LABEL: "0.375"}, {}, 3),
-    "memory": ({MEMORY_LABEL: "20Gi"}, {}, 2),
-    "several GPUs": (HALF, {"clearml-injector/gpus": "2"}, 8),
-    "containers": ({LABEL: "0.750"}, {"clearml-injector/containers": "train=0.500,eval=0.250"}, 6),
-}
 
 
 @pytest.fixture
@@ -24,19 +18,6 @@ def queue(team, nodes, webhook):
     nodes(GpuNode(gpus=GPUS))
     webhook()
     return team.queue(8 * GPUS)
-
-
-@pytest.mark.parametrize("share", ALL)
-def test_a_plain_pod_is_counted_by_its_slices(team, queue, share):
-    labels, annotations, slices = ALL[share]
-    pod = labelled_pod("task", terminationGracePeriodSeconds=0)
-    pod["metadata"] |= {"labels": {**labels, QUEUE_LABEL: queue}, "annotations": annotations}
-    if share == "containers":
-        [container] = pod["spec"]["containers"]
-        pod["spec"]["containers"] = [{**container, "name": name} for name in ("train", "eval")]
-    team.api.create(pod, team.namespace)
-    eventually(lambda: team.running() == ["task"], "it runs")
-    eventually(lambda: team.reserved(queue) == slices, "Kueue counts exactly its slices")
 
 
 def test_a_pod_on_an_index_without_a_line_waits(team, queue):
