@@ -15,6 +15,7 @@ from certs.validation import validate_files
 from cluster.kube_client import ApiError
 from kube.names import CERTIFICATE_ANNOTATION
 from testbed import plain_http
+from testbed.api import Api
 from testbed.certificate_files import mount_like_kubelet
 from testbed.chart import ADMISSION, RELEASE, Helm
 from testbed.controller_process import SHORT_LEASE, gpu_ledger
@@ -25,6 +26,7 @@ from testbed.product import COMMAND, GRACE_S, POLICIES, READY_S
 from testbed.registration import OWN_NAMESPACE
 
 FAST = ("--ca-settle=1", "--ca-retry=0.5", *SHORT_LEASE)
+RULES = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
 REFUSED = str(ApiError(403, "")).strip()
 """How the controller's log speaks of a right that it lacks."""
 CONTROLLER, WEBHOOK = f"{RELEASE}-controller", f"{RELEASE}-webhook"
@@ -77,9 +79,8 @@ def granted(control_plane, account, namespace):
     def rules(name):
         review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview"}
         review["spec"] = {"namespace": namespace}
-        account = f"--as=system:serviceaccount:{OWN_NAMESPACE}:{name}"
-        asked = control_plane.kubectl("create", "--filename=-", "-o=json", account, stdin=json.dumps(review))
-        status = json.loads(asked.stdout)["status"]
+        with Api(control_plane.url, str(control_plane.home.ca_file), token_of(control_plane, name)) as api:
+            status = api.call("POST", RULES, review)["status"]
         assert not status["incomplete"]
         return {
             ((group, resource), name, verb)

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 import pytest
 
 from testbed.api import ApiError
+from testbed.chart import RELEASE
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE, labelled_pod
 
@@ -34,7 +35,7 @@ SELECTORS = [
 def lock(control_plane, helm, name, selector):
     """The part of the lock about namespaces that are not served, for a selector of the webhook."""
     rendered = helm.rendered({"fullnameOverride": name, "webhook": {"namespaceSelector": selector}})
-    parts = {f"{name}-unserved", f"{name}-second-lock"}
+    parts = {f"{name}-unserved", f"{RELEASE}-second-lock"}
     wanted = [each for each in rendered if each["metadata"]["name"] in parts]
     for each in wanted:
         control_plane.api.create(each, OWN_NAMESPACE)

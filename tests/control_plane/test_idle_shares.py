@@ -122,12 +122,12 @@ def controller(cluster, start, tmp_path):
     (folder / "policies.yaml").write_text(POLICIES.format(namespace=cluster.namespace))
     more = (f"--policies={folder}", f"--use-config-map={cluster.store}")
 
-    def start(name):
+    def one(name):
         started = start(name, *more)
         started.until_leading()
         return started
 
-    return start
+    return one
 
 
 @pytest.mark.timeout(900, func_only=True)

@@ -74,9 +74,13 @@ def nodes_and_namespaces(control_plane):
     """Nodes of every mode, and a namespace for each policy."""
     for node in NODES.values():
         control_plane.api.create(node)
-    for name, labels in {**NAMESPACES, OWN_NAMESPACE: {}}.items():
+    wanted = {**NAMESPACES, OWN_NAMESPACE: {}}
+    for name, labels in wanted.items():
         if not control_plane.takes_pods(name):
-            control_plane.create_namespace(name, labels)
+            metadata = {"name": name, "labels": labels}
+            control_plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    for name in wanted:
+        eventually(lambda name=name: control_plane.takes_pods(name), f"{name} takes pods")
     yield
     for name in NODES:
         control_plane.api.delete("Node", name)
@@ -117,11 +121,11 @@ def policy_files(helm, values):
 
 @pytest.fixture(scope="package")
 def lock(control_plane, old_pod, old_device_pod, values, tmp_path_factory):
-    """Install the chart and wait until webhook and lock are in effect; give what repairs it."""
+    """Install the chart and wait until webhook and lock are in effect."""
     helm = Helm(control_plane, tmp_path_factory.mktemp("helm"))
     helm.apply(values)
     eventually(lambda: in_effect(control_plane.api), "webhook and lock take effect")
-    yield lambda: helm.apply(values)
+    yield
     helm.uninstall()
     eventually(lambda: passes_by(probe(control_plane.api, OLD)), "the webhook is out of effect")
     eventually(lambda: not lock_in_effect(control_plane.api), "the lock is out of effect")
