@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from kube.device_keys import ANNOTATIONS, DEVICE_LIST_MOUNT, ENVIRONMENT, HOST_PATHS, DeviceKey, names_of
@@ -22,9 +22,9 @@ DECISIONS = {
 HEAD = """\
 # Keys that give devices or lift a limit
 
-Made by `make chart` from `kube/device_keys.py`. The webhook and the second lock apply it to labelled pods. A
-test compares it with the source of NVIDIA's container toolkit, device plugin and DRA driver: a variable or an
-annotation that they read has a row here, also one that stays. `*` stands for any text.
+Made by `make chart` from `kube/device_keys.py`. The webhook and the second lock apply it to labelled pods. It
+has each variable and annotation that NVIDIA's container toolkit, device plugin or DRA driver reads, also
+those that stay. `*` stands for any text.
 """
 
 
@@ -69,8 +69,8 @@ def make_page() -> str:
             "| path | in a labelled pod | what is there |",
             "|---|---|---|",
             f"| `{DEVICE_LIST_MOUNT}*` as a mount path | denied | names of devices |",
-            *[f"| `{path}` | denied | {what} |" for path, what in HOST_PATHS.items()],
-            *[f"| `{path}` | denied unless the policy's `allow.hostPaths` has it | |" for path in ALLOWABLE],
+            *_rows((path, "denied", what) for path, what in HOST_PATHS.items()),
+            *_rows((path, "denied unless the policy's `allow.hostPaths` has it", "") for path in ALLOWABLE),
             "",
         ]
     )
@@ -80,5 +80,15 @@ def _table(title: str, column: str, keys: tuple[DeviceKey, ...]) -> Iterator[str
     yield f"## {title}\n"
     yield f"| {column} | in a labelled pod | what reads it |"
     yield "|---|---|---|"
-    yield from (f"| `{key.name}` | {DECISIONS[key.decision]} | {key.effect} |" for key in keys)
+    yield from _rows((key.name, DECISIONS[key.decision], key.effect) for key in keys)
     yield ""
+
+
+def _rows(keys: Iterable[tuple[str, str, str]]) -> Iterator[str]:
+    """Yield a row for each decision and reader, with all keys of both."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for name, decision, effect in keys:
+        names.setdefault((decision, effect), []).append(f"`{name}`")
+    yield from (
+        f"| {', '.join(found)} | {decision} | {effect} |" for (decision, effect), found in names.items()
+    )

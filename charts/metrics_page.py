@@ -1,19 +1,16 @@
 # ruff: noqa: INP001 - a script, not part of a package
 """`make metrics`: generates the table of docs/reference/metrics.md from the registries of our processes.
 
-The table also names the alerts and the dashboard that use a metric.
+A name is followed by the metric's labels.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-import yaml
 from prometheus_client import CollectorRegistry
 
 from agent.metrics import AgentMetrics
@@ -33,7 +30,6 @@ from webhook.metrics import WebhookMetrics
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "reference" / "metrics.md"
-FILES = ROOT / "charts" / "fraction-injector" / "files"
 MARKER = "<!-- From here on made by `make metrics` from the registries. -->"
 OURS = "fraction_injector_"
 
@@ -90,35 +86,19 @@ def of_gpus() -> list[Family]:
     ]
 
 
-def users() -> Mapping[str, list[str]]:
-    """Return the alerts that use each metric, and `dashboard` if a panel does."""
-    found: dict[str, list[str]] = {}
-    groups = yaml.safe_load((FILES / "rules.yaml").read_text())["groups"]
-    asking = [(rule["alert"], rule["expr"]) for group in groups for rule in group["rules"]]
-    panels = json.loads((FILES / "dashboard.json").read_text())["panels"]
-    asking += [("dashboard", target["expr"]) for panel in panels for target in panel["targets"]]
-    for name, expression in asking:
-        for metric in re.findall(rf"{OURS}[a-z_]+", expression):
-            who = found.setdefault(re.sub(r"_(bucket|sum|count)$", "", metric), [])
-            if name not in who:
-                who.append(name)
-    return found
-
-
 def table() -> str:
     """Return the table of all metrics, by name."""
-    at = "controller, the leader, at `/metrics/gpus`"
+    at = "leader, at `/metrics/gpus`"
     processes: dict[Family, list[str]] = {each: [at] for each in of_gpus()}
     for process, registry in registries().items():
         for family in families(registry):
             processes.setdefault(family, []).append(process)
-    asked = users()
     rows = [
-        f"| `{each.name}` | {each.kind} | {', '.join(f'`{label}`' for label in each.labels)} | "
-        f"{', '.join(by)} | {each.text} | {', '.join(asked.get(each.name, []))} |"
+        f"| `{each.name}{'{' + ','.join(each.labels) + '}' if each.labels else ''}` | {each.kind} |"
+        f" {', '.join(by)} | {each.text} |"
         for each, by in sorted(processes.items(), key=lambda item: item[0].name)
     ]
-    head = ["| metric | kind | labels | process | meaning | used by |", "|---|---|---|---|---|---|"]
+    head = ["| metric, with its labels | kind | process | meaning |", "|---|---|---|---|"]
     return "\n".join([*head, *rows])
 
 

@@ -42,19 +42,26 @@ def markdown() -> str:
 
 def _kind_block(kind: str, schemas: dict[str, Any]) -> str:
     schema = schemas[kind]
-    rows = "\n".join(f"| `{key}` | {default} | {text} |" for key, default, text in _rows(schema, schemas, ""))
+    rows = "\n".join(
+        f"| `{key}` | {default} | {text} |" for key, default, text in _rows(schema, schemas, "", {})
+    )
     head = f"## kind: {kind}\n\n{schema['description']}\n\n| key | default | what it says |\n|---|---|---|\n"
     return f"{head}{rows}\n"
 
 
-def _rows(schema: dict[str, Any], schemas: dict[str, Any], prefix: str) -> Iterator[tuple[str, str, str]]:
+def _rows(
+    schema: dict[str, Any], schemas: dict[str, Any], prefix: str, shown: dict[str, str]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield the rows of a definition and those below it, each definition once: `shown` has its key."""
     required = schema.get("required", ())
     for key, field in schema.get("properties", {}).items():
         below, step = _below(field)
         text = field.get("description") or (schemas[below]["description"] if below else "")
-        yield prefix + key, _default(key, field, required), text
-        if below is not None:
-            yield from _rows(schemas[below], schemas, f"{prefix}{key}{step}.")
+        same = f" Keys as of `{shown[below]}`." if below in shown else ""
+        yield prefix + key, _default(key, field, required), text + same
+        if below is not None and not same:
+            shown[below] = prefix + key
+            yield from _rows(schemas[below], schemas, f"{prefix}{key}{step}.", shown)
 
 
 def _default(key: str, field: dict[str, Any], required: tuple[str, ...]) -> str:

@@ -5,13 +5,13 @@ from policies.model.placeholders import PLACEHOLDERS
 from policies.model.schema import KINDS
 from tests.policies.console import ROOT
 
-PAGE = ROOT / "docs" / "reference" / "policy-keys.md"
+PAGES = [ROOT / "docs" / "reference" / name for name in ("policy-keys.md", "limiter-and-queue-keys.md")]
 
 
 def test_the_reference_is_what_the_model_says():
     begin, end = "<!-- reference: begin -->\n", "<!-- reference: end -->"
-    reference = PAGE.read_text().partition(begin)[2].partition(end)[0]
-    assert reference == markdown(), "put the output of `policy schema --tables` between the reference's marks"
+    reference = "".join(page.read_text().partition(begin)[2].partition(end)[0] for page in PAGES)
+    assert reference == markdown(), "put the output of `policy schema --tables` between the pages' marks"
 
 
 def test_a_limiter_that_extends_a_preset_may_leave_out_what_the_preset_gives():
