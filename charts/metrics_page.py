@@ -87,19 +87,19 @@ def of_gpus() -> list[Family]:
 
 
 def table() -> str:
-    """Return the table of all metrics, by name."""
-    at = "leader, at `/metrics/gpus`"
-    processes: dict[Family, list[str]] = {each: [at] for each in of_gpus()}
+    """Return a table of the metrics of each process, or of several that share them, by name."""
+    processes: dict[Family, list[str]] = {each: ["leader, at `/metrics/gpus`"] for each in of_gpus()}
     for process, registry in registries().items():
         for family in families(registry):
             processes.setdefault(family, []).append(process)
-    rows = [
-        f"| `{each.name}{'{' + ','.join(each.labels) + '}' if each.labels else ''}` | {each.kind} |"
-        f" {', '.join(by)} | {each.text} |"
-        for each, by in sorted(processes.items(), key=lambda item: item[0].name)
-    ]
-    head = ["| metric, with its labels | kind | process | meaning |", "|---|---|---|---|"]
-    return "\n".join([*head, *rows])
+    tables: dict[str, list[str]] = {}
+    for each, by in sorted(processes.items(), key=lambda item: item[0].name):
+        labels = f"{{{','.join(each.labels)}}}" if each.labels else ""
+        tables.setdefault(", ".join(by), []).append(f"| `{each.name}{labels}` | {each.text} |")
+    return "\n\n".join(
+        "\n".join([f"## {by.capitalize()}", "", "| metric, with its labels | meaning |", "|---|---|", *rows])
+        for by, rows in sorted(tables.items())
+    )
 
 
 def page() -> str:
