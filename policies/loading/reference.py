@@ -42,35 +42,33 @@ def markdown() -> str:
 
 def _kind_block(kind: str, schemas: dict[str, Any]) -> str:
     schema = schemas[kind]
-    rows = "\n".join(
-        f"| `{key}` | {default} | {text} |" for key, default, text in _rows(schema, schemas, "", {})
+    rows = "\n".join(f"| {key} | {text} |" for key, text in _rows(schema, schemas, "", {}))
+    head = (
+        f"## kind: {kind}\n\n{schema['description']}\n\n| key, with its default | what it says |\n|---|---|\n"
     )
-    head = f"## kind: {kind}\n\n{schema['description']}\n\n| key | default | what it says |\n|---|---|---|\n"
     return f"{head}{rows}\n"
 
 
 def _rows(
     schema: dict[str, Any], schemas: dict[str, Any], prefix: str, shown: dict[str, str]
-) -> Iterator[tuple[str, str, str]]:
+) -> Iterator[tuple[str, str]]:
     """Yield the rows of a definition and those below it, each definition once: `shown` has its key."""
     required = schema.get("required", ())
     for key, field in schema.get("properties", {}).items():
         below, step = _below(field)
         text = field.get("description") or (schemas[below]["description"] if below else "")
         same = f" Keys as of `{shown[below]}`." if below in shown else ""
-        yield prefix + key, _default(key, field, required), text + same
+        yield _with_default(prefix + key, field, required=key in required), text + same
         if below is not None and not same:
             shown[below] = prefix + key
             yield from _rows(schemas[below], schemas, f"{prefix}{key}{step}.", shown)
 
 
-def _default(key: str, field: dict[str, Any], required: tuple[str, ...]) -> str:
-    if key in required:
-        return "required"
+def _with_default(key: str, field: dict[str, Any], *, required: bool) -> str:
     value = field.get("default")
-    if value is None:
-        return ""
-    return f"`{value if isinstance(value, str) else json.dumps(value)}`"
+    if required or value is None:
+        return f"`{key}`" + " (required)" * required
+    return f"`{key}: {value if isinstance(value, str) else json.dumps(value)}`"
 
 
 def _below(field: dict[str, Any]) -> tuple[str | None, str]:
