@@ -129,7 +129,8 @@ class Ledger(LedgerWriter):
         if not quotas or self.line.state == "off" or not request.demands.can_be_gated:
             return False
         if isinstance(found, AllocatedShare):
-            return self.line.must_wait(quotas, self._need(request, found))
+            largest = self._largest_mib_for(request, found)
+            return self.line.must_wait(quotas, self._need(request, found), largest)
         return isinstance(found, OverQuota)
 
     def _close_line(

@@ -111,11 +111,14 @@ class QuotaLine:
         self._closed.add(quota)
         self._changes += 1
 
-    def must_wait(self, quotas: Iterable[Quota], need: Used) -> bool:
+    def must_wait(self, quotas: Iterable[Quota], need: Used, largest_mib: int) -> bool:
         """Whether a new pod, which no quota refuses, must wait for pods that came before it."""
         if self.state == "settling":
             return True
-        return any(quota in self._closed or self._over(quota, need, self._kept) for quota in quotas)
+        return any(
+            quota in self._closed or exceeded(quota, self._used(quota, self._kept), need, largest_mib)
+            for quota in quotas
+        )
 
     def has_changed(self, policies: object) -> bool:
         """Whether another pod may go now; `policies` identifies the policies in force."""
@@ -231,10 +234,11 @@ class QuotaLine:
         return bool(others)
 
     def _over(self, quota: Quota, need: Used, kept: Mapping[Quota, Used]) -> OverQuota | None:
+        return exceeded(quota, self._used(quota, kept), need, self._largest_mib())
+
+    def _used(self, quota: Quota, kept: Mapping[Quota, Used]) -> Used:
         used = self._usage.of(quota)
-        if kept and quota in kept:
-            used = _sum(used, kept[quota])
-        return exceeded(quota, used, need, self._largest_mib())
+        return _sum(used, kept[quota]) if quota in kept else used
 
 
 def _lack_in_words(over: OverQuota | None) -> str:

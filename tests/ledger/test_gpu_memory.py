@@ -102,6 +102,17 @@ def test_where_nodes_are_made_on_demand_a_card_is_as_the_policy_assumes() -> Non
     assert over == OverQuota(RED, CARD // 2, 5 * EIGHTH, CARD, "MiB")
 
 
+@pytest.mark.parametrize("fraction", [Fraction(4, 8), Fraction(8, 8)])
+def test_where_nodes_are_made_on_demand_a_pod_within_its_quota_does_not_wait(fraction: Fraction) -> None:
+    """A gated pod makes no node, and without a node its turn never comes."""
+    ledger = ledger_of()
+    ledger.line.state = "open"
+    request = asked(fraction, assume=Assumption(8, CARD), when_over_quota="wait", reservation="r")
+    answer = ledger.place(request, 0.0)
+    assert isinstance(answer, Placement)
+    assert not answer.waits_for_quota
+
+
 @pytest.mark.parametrize(
     ("labels", "mib"),
     [
