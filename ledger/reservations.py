@@ -142,7 +142,8 @@ class _Names:
 def expected_pod(accounting: Accounting, allocated: AllocatedShare) -> PodFact:
     """Return the pod that gets a share, as it will be watched; quotas count it as this."""
     share, placement, fraction = allocated.share, allocated.placement, allocated.share.fraction
-    in_slices = fraction.slices_on_each, fraction.slices_per_gpu
+    slices = fraction.slices if fraction.is_whole else fraction.slices_on_each
+    exact = None if share.needs_agent else fraction.exact
     return PodFact(
         namespace=accounting.namespace,
         name=placement.reservation or "",
@@ -154,7 +155,7 @@ def expected_pod(accounting: Accounting, allocated: AllocatedShare) -> PodFact:
         memory_bytes=share.memory_bytes,
         products=placement.instance.products if placement.instance is not None else (),
         queues=accounting.queues,
-        share=None if fraction.mib else in_slices if share.needs_agent else fraction.ratio,
+        share=None if fraction.mib else exact or (slices, fraction.slices_per_gpu),
         asked_mib=share.asked_mib,
         sharing=len(fraction.split_mib) or 1,
         in_slices=share.needs_agent,

@@ -113,6 +113,13 @@ def test_where_nodes_are_made_on_demand_a_pod_within_its_quota_does_not_wait(fra
     assert not answer.waits_for_quota
 
 
+def test_whole_gpus_of_a_pool_that_has_no_room_count_each() -> None:
+    pool = {"gpus": (), "pool": "nvidia.com/gpu", "pooled": 16, "pooled_gpus": 2}
+    ledger = ledger_of(gpu_node("a", **pool), holders=(holder("x", "a", pooled=16),))
+    two = asked(Fraction(16, 8), mode="pooled", pool="nvidia.com/gpu")
+    assert ledger.place(two, 0.0) == OverQuota(RED, 0, 2 * CARD, CARD, "MiB")
+
+
 @pytest.mark.parametrize(
     ("labels", "mib"),
     [
