@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -174,6 +175,22 @@ def test_a_dry_run_closes_no_line() -> None:
     ledger = opened(holder("runs", "a", (0, 6), namespace="red"))
     assert placed(ledger, 4).waits_for_quota
     assert not placed(ledger, 1, reservation="s").waits_for_quota
+
+
+def test_a_pod_that_lost_its_gate_to_another_webhook_waits_again_and_a_dry_run_ends_no_reservation() -> None:
+    ledger = opened(holder("runs", "a", (0, 8), namespace="red"))
+    first = placed(ledger, 1, reservation="r", pod="p")
+    ungated = {"existing": msgspec.structs.replace(first, waits_for_quota=False), "pod": "p"}
+    for review in (None, "s"):
+        assert placed(ledger, 1, reservation=review, **ungated).waits_for_quota
+        assert (ledger.pending_slices(), ledger.reservations) == (1, 1)
+
+
+def test_a_copy_that_no_quota_can_ever_hold_is_denied() -> None:
+    ledger, brings = opened(), Placement((0,), 81920, ("81920",))
+    two = (Quota("namespace", "red", slices=2),)
+    answer = ledger.place(eighths(4, **ASKED | {"quotas": two, "existing": brings}), 0.0)
+    assert isinstance(answer, OverQuota)
 
 
 def test_room_that_is_kept_for_the_first_of_another_line_is_not_given_away() -> None:

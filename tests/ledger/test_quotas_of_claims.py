@@ -208,6 +208,14 @@ def test_only_the_pods_own_reservation_spares_it_from_being_counted_twice(change
     assert isinstance(ledger.place(again, 0.0), OverQuota if changes or fraction is FIFTH else Placement)
 
 
+def test_sizes_of_cards_that_a_pod_brings_are_not_believed() -> None:
+    ledger = ledger_with(*OFFERS)
+    brings = Placement((), 0, (), cards=(1, 2))
+    answer = ledger.place(asking(MIB, SLICES, existing=brings, reservation="r"), 0.0)
+    assert isinstance(answer, Placement)
+    assert answer.cards == (SMALL, LARGE)
+
+
 def test_a_pod_over_its_quota_waits_at_the_gate_and_goes_when_there_is_room() -> None:
     ledger = ledger_with(*OFFERS)
     ledger.line.state = "open"
