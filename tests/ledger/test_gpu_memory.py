@@ -287,6 +287,12 @@ def test_containers_that_an_agent_limits_count_as_all_their_slices() -> None:
     assert memory_of_pod(found, gpu_node("a")).at_most(0) == 2 * EIGHTH
 
 
+def test_a_label_of_several_containers_is_believed_as_far_as_their_slices_agree() -> None:
+    label, said = _ours({"gpu-memory": "2Mi"}), {"injected": "default@0", "memory-mib": "1"}
+    found = _pod("p", label, {"nvidia.com/gpu-0": "2"}, "a", annotations=said, containers=2)
+    assert memory_of_pod(found, gpu_node("a")).at_most(0) == 2 * EIGHTH + 1
+
+
 @pytest.mark.parametrize("resource", ["nvidia.com/gpu-0", "nvidia.com/gpu"])
 def test_while_it_waits_for_any_node_its_slices_count_as_eighths(resource: str) -> None:
     label, said = _ours({"gpu-memory": "1Mi"}), {"injected": "default@0"}
