@@ -1,10 +1,9 @@
 """What all tests share: how hypothesis runs, and on which Kubernetes."""
 
-import asyncio
-import inspect
 import logging
 import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -29,9 +28,10 @@ settings.load_profile("house")
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    """Run asynchronous tests, which are marked `anyio`, as our processes run."""
-    return "asyncio"
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    """Run a test that is a coroutine in an event loop of its own, which `LOOP` of its module makes."""
+    loop = getattr(request.module, "LOOP", None)
+    return "asyncio", {} if loop is None else {"loop_factory": loop}
 
 
 Say = Callable[[str], None]
@@ -58,17 +58,6 @@ def _logging_as_before() -> Iterator[None]:
     root.handlers[:] = [handler for handler in root.handlers if not isinstance(handler, log._LibraryLogs)]
     root.setLevel(level)
     log._output.levels, log._output.render = before
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine in an event loop of its own, which `LOOP` of its module makes."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    given = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
-    with asyncio.Runner(loop_factory=getattr(pyfuncitem.module, "LOOP", None)) as runner:
-        runner.run(pyfuncitem.obj(**given))
-    return True
 
 
 def pytest_report_header() -> str:

@@ -2,12 +2,8 @@
 
 import asyncio
 
-import pytest
-
 from cluster.event_writer import MAX_WAITING, EventWriter
 from cluster.kube_client import ApiError
-
-pytestmark = pytest.mark.anyio
 
 
 def an_event(namespace, name):

@@ -9,7 +9,6 @@ from kube.names import ADDRESS_ANNOTATION, SUCCESSOR_ANNOTATION, YIELDS_ANNOTATI
 from tests.cluster.fake_api import FakeApi, talking_to
 from tests.cluster.fake_lease import FakeLease
 
-pytestmark = pytest.mark.anyio
 TIMING = LeaseTiming(duration=15, renew_deadline=10, retry=2)
 
 

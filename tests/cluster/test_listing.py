@@ -21,7 +21,6 @@ from service import yielding
 from tests.cluster.fake_api import FakeApi, reply, talking_to
 from tests.cluster.objects import listed, pod
 
-pytestmark = pytest.mark.anyio
 LARGEST = 1_450_000
 """Bytes of an object that etcd accepts by default; JSON writes each `<` in it as six."""
 RESOURCES = [

@@ -39,7 +39,6 @@ from tests.controller.claims.test_claim_templates import CLAIMED, Api
 from tests.controller.watch.test_ledger_store import ready_state, seen_node, seen_pod
 from tests.ledger.cluster import changed, request_of
 
-pytestmark = pytest.mark.anyio
 EIGHTH = Fraction(1, 8)
 
 

@@ -3,15 +3,12 @@
 import asyncio
 
 import httpx
-import pytest
 
 from cluster import watch_health
 from controller import process
 from tests.cluster.fake_api import reply, talking_to
 from tests.cluster.objects import listed, node, pod
 from tests.controller.replicas import QUICK, ClusterApi, page_rows, plain, running, until
-
-pytestmark = pytest.mark.anyio
 
 
 async def ready(replica):

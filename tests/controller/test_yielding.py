@@ -20,7 +20,6 @@ from tests.controller.watch.test_ledger_store import Clock, pages, ready_state, 
 from tests.ledger.cluster import request_of
 from tests.service.loop_steps import Steps
 
-pytestmark = pytest.mark.anyio
 NODES = 10 * NODES_AT_ONCE + 1
 NAMES = [f"gpu-{number:03}" for number in range(NODES)]
 

@@ -2,13 +2,10 @@
 
 import base64
 
-import pytest
-
 from certs.observation import SecretContent
 from controller.certificates.store import CertificateStore, Installation, Version, issued_names
 from tests.cluster.fake_api import FakeApi, reply, talking_to
 
-pytestmark = pytest.mark.anyio
 OWN = Installation("own", "x")
 
 

@@ -15,7 +15,6 @@ from tests.cluster.objects import event
 from tests.controller.replicas import until
 from tests.controller.watch.test_ledger_store import ready_state, seen_pod
 
-pytestmark = pytest.mark.anyio
 LEDGERS = "/apis/clearml-injector.io/v1alpha1/gpuledgers"
 LEDGER = f"{LEDGERS}/a"
 

@@ -2,7 +2,6 @@
 
 import asyncio
 
-import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from controller.publish.gpu_metrics import CARD_NAME, KEPT_SECONDS, NAME, GpuMetrics
@@ -11,8 +10,6 @@ from controller.watch.resources import SeenNode, SeenPod
 from kube.dra import DRIVER
 from modes.facts import NodeFact, PodFact
 from tests.controller.cards import with_cards
-
-pytestmark = pytest.mark.anyio
 
 
 def rendered(state, *, leads):

@@ -4,7 +4,6 @@ import asyncio
 from types import SimpleNamespace
 
 import msgspec
-import pytest
 
 from controller.pods.pod_demands import PodDemands
 from controller.policies.watched_policies import WatchedPolicies
@@ -25,8 +24,6 @@ from modes.units import Gpu
 from tests.controller.cards import part, with_cards
 from tests.controller.watch.test_ledger_store import ready_state, seen_node, seen_pod
 from web.source import NodeNotes
-
-pytestmark = pytest.mark.anyio
 
 
 async def nothing(_pod):

@@ -24,7 +24,6 @@ from tests.cluster.events import EventsOfSteps
 from tests.cluster.fake_api import FakeApi, refusal, reply, talking_to
 from tests.cluster.objects import listed, pod, read_object
 
-pytestmark = pytest.mark.anyio
 TEAM = Quota("namespace", "team", max_pods=1)
 NOTES = {"clearml-injector/injected": "default@1"}
 OURS, OTHERS = {"name": QUOTA_GATE}, {"name": "example.com/wait"}

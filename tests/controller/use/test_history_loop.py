@@ -20,7 +20,6 @@ from tests.cluster.objects import claiming, node, pod, read_object
 from tests.controller.cards import offer, part
 
 NAMES = ResourceNames()
-pytestmark = pytest.mark.anyio
 STORE = "/api/v1/namespaces/ours/configmaps/use"
 READ, WRITE = ("GET", STORE), ("PATCH", STORE)
 OK = reply({})

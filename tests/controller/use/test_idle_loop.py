@@ -26,7 +26,6 @@ from tests.cluster.objects import claiming, listed, node, pod, read_object
 from tests.controller.cards import offer
 
 NAMES = ResourceNames()
-pytestmark = pytest.mark.anyio
 RULE = IdleRule(600, evicts=True, grace_seconds=300)
 NOTES = {"clearml-injector/injected": "default@1", "clearml-injector/slices": "4"}
 POD = "/api/v1/namespaces/team/pods"
