@@ -132,9 +132,12 @@ class Fallback:
         time_slice = TimeSlice()
         for state in nodes.values():
             self.set_node(state)
+            # Indexes the node now: the next placement would index all of them in one step.
+            self._ledger.totals()
             await time_slice.pause()
         for name in self._nodes.keys() - nodes.keys():
             self.remove_node(name)
+            self._ledger.totals()
             await time_slice.pause()
         self.set_backlog(backlog)
         # These objects live long: a full garbage collection over them would delay reviews.

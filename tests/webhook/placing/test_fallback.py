@@ -16,6 +16,7 @@ from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
 from modes.units import profile_of_resource
 from tests.ledger.cluster import request_of
+from tests.webhook.support.bounded_work import Lines
 from webhook.admission.denial import Reason
 from webhook.placing import fallback as module
 from webhook.placing.fallback import Fallback
@@ -112,6 +113,13 @@ def test_one_report_is_compared_with_a_bounded_number_of_placements(fallback, mo
         fallback.place(request_of(HALF, reservation=f"r{number}"))
     fallback.set_backlog([PendingView("team", f"w{i}", "pod", (i % 2,), 4) for i in range(4)])
     assert fallback._ledger.reservations == 2
+
+
+def test_the_first_pod_after_a_snapshot_waits_for_no_index_of_all_its_nodes(fallback):
+    report(fallback, {f"n{number}": node(f"n{number}") for number in range(100)}, [])
+    with Lines() as lines:
+        fallback.place(request_of(HALF))
+    assert lines.count < 2000
 
 
 def test_changes_since_the_snapshot_count(fallback):
