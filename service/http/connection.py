@@ -199,6 +199,8 @@ class Connection(HttpToolsProtocol):
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run the app, and follow its answer."""
+        # The next request may begin before the app returns.
+        cycle = self.cycle
 
         async def relay(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -208,7 +210,7 @@ class Connection(HttpToolsProtocol):
         try:
             await self._terms.app(scope, receive, relay)
         finally:
-            if not self.cycle.response_complete and not self._is_over:
+            if not cycle.response_complete and not self._is_over:
                 # uvicorn answers 500 if it can, and closes.
                 self._expect(self._limits.unread_seconds, self.transport.abort)
 

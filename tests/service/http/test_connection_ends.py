@@ -8,6 +8,7 @@ import pytest
 import uvloop
 
 from service.http.acceptor import Place
+from service.http.asgi import send_whole
 from service.http.connection import Connection
 from service.http.limits import Limits
 from testbed.listening import GET, MIB, OK, answering, post, run, serving, status, until
@@ -42,6 +43,26 @@ def test_time_does_not_run_out_while_an_answer_is_made():
         assert (await client.hear()).startswith(OK)
 
     virtual_time.run(test)
+
+
+async def test_an_app_that_works_on_after_its_answer_does_not_end_the_next_request():
+    over, asked = asyncio.Event(), []
+
+    async def app(_scope, _receive, send):
+        asked.append(None)
+        is_first = len(asked) == 1
+        if not is_first:
+            over.set()
+            await asyncio.sleep(0.3)
+        await send_whole(send, 200, [], b"")
+        if is_first:
+            await over.wait()
+
+    async with serving(app=app, unread_seconds=0.1) as served:
+        client = await served.connect()
+        for _ in range(2):
+            await client.say(GET)
+            assert (await client.hear()).startswith(OK)
 
 
 def test_a_request_that_is_here_when_idle_time_ends_is_answered():
