@@ -22,9 +22,9 @@ from policies.model.effective import (
     IdleRule,
     ImageChoice,
     InitContainer,
+    LimiterVolume,
     LimitsFrom,
     MemoryBounds,
-    Volume,
 )
 from policies.model.limiters import Limiter
 from policies.model.schema import Allow, Policy
@@ -47,8 +47,8 @@ def effective_limiter(limiter: Limiter, mode: ModeName, compute: str | int = "no
         env=_env(compute_env | limiter.env | part.env),
         preload=limiter.ld_preload,
         init_container=_init_container(limiter),
-        library=Volume(library.mount_path, library.size_limit) if library else None,
-        cache=Volume(cache.mount_path, cache.size_limit) if cache else None,
+        library=LimiterVolume(library.mount_path, library.size_limit) if library else None,
+        cache=LimiterVolume(cache.mount_path, cache.size_limit) if cache else None,
         host_pid=limiter.host_pid,
         image_pattern=image.pattern if image else None,
         images=tuple(ImageChoice(mib, reference) for reference, mib in choices),

@@ -47,7 +47,7 @@ class InitContainer(msgspec.Struct, frozen=True):
     image_pull_policy: str | None
 
 
-class Volume(msgspec.Struct, frozen=True):
+class LimiterVolume(msgspec.Struct, frozen=True):
     """An emptyDir of the limiter in GPU containers."""
 
     mount_path: str
@@ -70,9 +70,9 @@ class EffectiveLimiter:
     preload: str | None = None
     """Path of the library that comes first in LD_PRELOAD."""
     init_container: InitContainer | None = None
-    library: Volume | None = None
+    library: LimiterVolume | None = None
     """The init container fills it, and GPU containers mount it read-only."""
-    cache: Volume | None = None
+    cache: LimiterVolume | None = None
     """Writable, one for each GPU container: containers cannot share the limiter's accounting file."""
     host_pid: bool = False
     image_pattern: str | None = None

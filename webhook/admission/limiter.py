@@ -7,7 +7,7 @@ from typing import Any
 
 from kube.device_keys import VISIBLE_DEVICES
 from kube.names import GPU_MEMORY_LABEL
-from policies.model.effective import EffectiveLimiter, InitContainer, Volume
+from policies.model.effective import EffectiveLimiter, InitContainer, LimiterVolume
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.existing_injection import ExistingInjection
@@ -98,7 +98,7 @@ class Volumes:
             return [add("/spec/initContainers", [named])]
         return [add("/spec/initContainers/0", named)]
 
-    def _library(self, library: Volume) -> str:
+    def _library(self, library: LimiterVolume) -> str:
         if self._library_name is None:
             self._library_name = self._new(LIBRARY_VOLUME, library.size_limit)
         return self._library_name
