@@ -1,5 +1,7 @@
 """What an earlier review wrote is known by its content, to the last field: else it is written again."""
 
+import copy
+
 import pytest
 
 from tests.webhook.support import CACHE, LIBRARY, container, named, reviewed
@@ -80,6 +82,41 @@ def test_a_mount_that_shows_something_else_is_put_back(change):
     webhook, injected = reviewed(with_gpu_init())
     change(injected["spec"])
     check_again(injected, webhook, 0)
+
+
+def places_of_ours(spec):
+    """Every object and list that we wrote, and what it contains."""
+    ours = [spec["initContainers"][0], *[each for each in spec["volumes"] if each["name"] != "data"]]
+    ours += [each for each in spec["containers"][0]["volumeMounts"] if each["name"] != "data"]
+    while ours:
+        holder = ours.pop()
+        for key, value in [*(holder.items() if isinstance(holder, dict) else enumerate(holder))]:
+            yield holder, key
+            ours += [value] if isinstance(value, dict | list) else []
+
+
+@pytest.mark.parametrize("value", [None, "", "x", 0, True, [], {}, ["x"], {"name": "x"}, "gone", "doubled"])
+def test_whatever_is_changed_of_ours_our_exact_limiter_is_in_effect(value):
+    webhook, clean = reviewed(with_gpu_init())
+    allowed = 0
+    for number in range(len([*places_of_ours(clean["spec"])])):
+        changed = copy.deepcopy(clean)
+        holder, key = [*places_of_ours(changed["spec"])][number]
+        if value == "gone":
+            del holder[key]
+        elif value != "doubled":
+            holder[key] = value
+        elif isinstance(holder, list):
+            holder.append(holder[key])
+        else:
+            holder["x-future"] = holder[key]
+        again = webhook.decide(changed, dryRun=True)
+        if again.allowed:
+            allowed += 1
+            check_limiter(again.stored)
+        else:
+            assert again.code in {"duplicate-name", "mount-path", "unreadable-object"}, again.message
+    assert allowed >= 20
 
 
 def test_an_image_fetched_from_a_mirror_is_no_reason_to_refuse_the_pod():

@@ -1,6 +1,6 @@
 """Values, ordinary and adverse, for every field of a pod or of its request that a decision can read.
 
-When a rule reads a new field, list its possible values here (tests/webhook/test_field_values.py).
+When a rule reads a new field, list its possible values here (tests/webhook/test_damage.py).
 """
 
 from typing import Any, NamedTuple
