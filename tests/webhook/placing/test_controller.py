@@ -12,9 +12,11 @@ from certs.authority import make_authority
 from certs.contexts import client_context
 from certs.leaf import LOCAL_NAMES, make_leaf
 from certs.values import KeyPair, TlsFiles
+from controller.placement_api import MAX_BODY
 from kube.dra import DRIVER
+from kube.names import MAX_NAME
 from kube.scheduling import Constraints
-from ledger.messages import MAX_REQUEST_BYTES, write_request
+from ledger.messages import MAX_ASKS, MAX_ASKS_BYTES, MAX_RELEASES, MAX_REQUEST_BYTES, write_request
 from ledger.placement_request import Assumption, Placement
 from modes.fraction import Fraction
 from tests.controller.claims.test_claim_templates import CLAIMED
@@ -183,6 +185,37 @@ def test_what_is_no_answer_is_placed_without_the_controller(answer, monkeypatch)
     assert (found.degraded, found.indices) == (True, (0,))
 
 
+def test_releases_are_kept_while_the_controller_does_not_answer(monkeypatch):
+    monkeypatch.setattr("webhook.placing.controller.AWAY_SECONDS", 0.0)
+
+    async def main():
+        tries, answered = [], asyncio.Event()
+
+        async def comes_back(batch):
+            tries.append(batch)
+            if len(tries) < 3:
+                return 503, b""
+            answered.set()
+            return 200, {"answers": []}
+
+        async with asking(comes_back) as (placer, _):
+            placer.release("uid-0")
+            await answered.wait()
+        return [batch["releases"] for batch in tries[:3]]
+
+    assert run(main) == [["uid-0"]] * 3
+
+
+def test_a_fault_of_our_own_leaves_no_pod_without_an_answer(monkeypatch):
+    monkeypatch.delattr("webhook.placing.controller._placed")
+
+    async def main():
+        async with asking(of_each("gpu-0")) as (placer, _):
+            return (await placed(placer, HALF)).degraded
+
+    assert run(main) is True
+
+
 def test_a_pod_that_breaks_the_fallback_fails_alone():
     async def main():
         async with asking(_nonsense) as (placer, _):
@@ -295,6 +328,13 @@ def test_asks_go_in_as_many_batches_as_their_bytes_need(monkeypatch):
     assert len(sizes) == 2
     # Spaces, and what a batch has around its asks.
     assert max(sizes) < most * 5 // 4
+
+
+def test_a_batch_of_the_largest_asks_is_no_larger_than_the_controller_reads():
+    """Else a pod with long demands would send all pods of its batch past the controller."""
+    releases = MAX_RELEASES * (MAX_NAME + len('"",'))
+    assert MAX_REQUEST_BYTES < MAX_ASKS_BYTES
+    assert MAX_ASKS_BYTES + releases + MAX_ASKS < MAX_BODY
 
 
 def test_an_ask_that_is_too_large_fails_alone():
