@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
@@ -171,10 +171,13 @@ def _checked(url: str) -> str:
     Raises:
         ValueError: it is not such a URL.
     """
-    parts = urlsplit(url)
-    if parts.scheme != "https" or not parts.hostname or parts.path.strip("/"):
-        raise ValueError(f'"{url}" is not an address of a controller: write https://HOST:PORT')
-    return url.rstrip("/")
+    # What is no port raises ValueError too.
+    with suppress(ValueError):
+        parts = urlsplit(url)
+        rest = parts.path.strip("/") + parts.query + parts.fragment
+        if parts.scheme == "https" and parts.hostname and parts.port != 0 and not rest:
+            return url.rstrip("/")
+    raise ValueError(f'"{url}" is not an address of a controller: write https://HOST:PORT')
 
 
 def _body(status: int, reply: bytes) -> bytes:

@@ -413,7 +413,11 @@ def test_a_client_of_another_authority_is_not_let_in():
 
 
 @pytest.mark.parametrize(
-    "url", ["http://localhost:9443", "localhost:9443", "https://localhost/path", "https://"]
+    "url",
+    [
+        *("http://localhost:9443", "localhost:9443", "https://localhost/path", "https://"),
+        *("https://localhost:99999", "https://localhost:x", "https://localhost:9443?a", "https://[::1"),
+    ],
 )
 def test_an_address_that_is_none_is_refused_at_start(url):
     with pytest.raises(ValueError, match="is not an address of a controller: write https://HOST:PORT"):
