@@ -155,6 +155,12 @@ def test_resources_and_affinity_must_agree_too(change):
     assert Webhook().decide(found).code == "gpu-index-set"
 
 
+def test_requests_that_name_another_gpu_than_the_limits_keep_no_index():
+    webhook, injected = reviewed()
+    injected["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu-7"] = "1"
+    assert webhook.decide(injected).code == "gpu-index-set"
+
+
 def test_the_marker_alone_is_no_reason_to_skip_anything():
     found = pod(metadata={"annotations": {"clearml-injector/injected": "default@x"}})
     decided = Webhook().decide(found)
