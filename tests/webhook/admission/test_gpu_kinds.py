@@ -4,7 +4,7 @@ import pytest
 
 from modes.gpu_kinds import matches
 from tests.ledger.cluster import gpu_node
-from tests.webhook.support import as_body, container, decide, pod, policies, review_of
+from tests.webhook.support import as_body, container, decide, pod, policies, review_of, reviewed
 from tests.webhook.support.bounded_work import check
 from tests.webhook.support.gpu_pods import JOBS, job_of, webhook_of
 
@@ -162,3 +162,9 @@ def test_names_of_hosts_are_read_back_as_they_were_written_and_no_longer_lists()
     ]
     term["matchExpressions"][0]["values"] = [f"host-{number}" for number in range(17)]
     assert webhook.decide(stored, uid="second").code != "unchanged"
+
+
+def test_a_place_on_smaller_gpus_is_not_kept():
+    webhook, injected = reviewed()
+    injected["metadata"]["annotations"]["clearml-injector/min-gpu-memory"] = "1000Gi"
+    assert webhook.decide(injected).code == "gpu-index-set"
