@@ -87,6 +87,8 @@ class Connection(HttpToolsProtocol):
         self._lost_calls: set[Callable[[], object]] = set()
         super().__init__(terms.config, terms.state, {ON_LOST: self._lost_calls})
         self.app = self._answer
+        # Otherwise the parser skips, without limit, what follows a request that ends its connection.
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=False)
         self._terms = terms
         self._limits = terms.limits
         self._place = place

@@ -21,11 +21,12 @@ async def test_50_mib_of_pipelined_requests_are_not_even_kept():
 
 
 @pytest.mark.parametrize("more", [GET, b"nonsense", b"\r\nG"])
-async def test_a_request_before_the_answer_to_the_last_one_ends_both(more):
+@pytest.mark.parametrize("first", [GET, GET[:-2] + b"connection: close\r\n\r\n"])
+async def test_a_request_before_the_answer_to_the_last_one_ends_both(first, more):
     async with serving() as served:
         served.app.go.clear()
         client = await served.connect()
-        await client.say(GET)
+        await client.say(first)
         await until(lambda: served.app.asked)
         await client.say(more)
         assert status(await client.ended()) == 400
