@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from asyncio.subprocess import PIPE
 
@@ -23,7 +24,8 @@ async def printed_by(module: str, *arguments: str) -> bytes:
     try:
         printed, said = await process.communicate()
     except asyncio.CancelledError:
-        process.kill()
+        with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
+            process.kill()
         await process.wait()
         raise
     if process.returncode != 0:

@@ -43,3 +43,16 @@ async def test_one_whose_reader_is_cancelled_ends(module, tmp_path):
         await reading
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)
+
+
+async def test_one_that_ends_as_its_reader_is_cancelled_leaves_it_cancelled(module, monkeypatch):
+    """An error in place of it would be caught, and a task group would wait for its task forever."""
+    ended = asyncio.subprocess.Process.communicate
+
+    async def cancelled(process):
+        await ended(process)
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(asyncio.subprocess.Process, "communicate", cancelled)
+    with pytest.raises(asyncio.CancelledError):
+        await printed_by(module(""))
