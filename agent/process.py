@@ -145,9 +145,7 @@ class AgentProcess:
         for gpu in await asyncio.to_thread(self._source.list_gpus):
             is_left_out = gpu.mig or not is_divided(gpu, options.divide)
             what = "GPU is in MIG mode: left out" if gpu.mig else "GPU stays whole: left out"
-            fields = {
-                name: getattr(gpu, name) for name in ("index", "uuid", "model", "memory_mib", "numa_node")
-            }
+            fields = {name: getattr(gpu, name) for name in LOGGED}
             self._log.info(what if is_left_out else "GPU", **fields)
             offered += [] if is_left_out else [gpu]
         self.state = AgentState(offered)
