@@ -205,7 +205,7 @@ class Connection(HttpToolsProtocol):
         cycle = self.cycle
 
         async def relay(message: Message) -> None:
-            if message["type"] == "http.response.start":
+            if message["type"] == "http.response.start" and not self._is_over:
                 self._begin_answer()
             await send(message)
 
