@@ -47,9 +47,7 @@ KNOWN_SIDECARS = (
     *map(Sidecar, ("cloudsql-proxy", "fluid-fuse*")),
     Sidecar("tailscale", "*tailscale*"),
     # Telemetry.
-    *map(
-        Sidecar, ("otc-container", "jaeger-agent", "xray-daemon", "datadog-agent", "fluent-bit", "fluentbit")
-    ),
+    *map(Sidecar, ("otc-container", "jaeger-agent", "xray-daemon", "datadog-agent", "fluent-bit")),
     *map(Sidecar, ("fluentbit", "fluentd", "filebeat", "promtail", "config-reloader")),
     *(Sidecar(image="*opentelemetry-collector*"), Sidecar("vector", "*/vector:*")),
     # Generic names: Airflow's, Kuma's, Tekton's, GKE's for Cloud Storage.
