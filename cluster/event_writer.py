@@ -26,7 +26,7 @@ def _nothing() -> None:
 class EventWriter:
     """Writes Events one after the other, in a task of its own, so that slow ones delay nothing else.
 
-    An Event's name says what it is about: of one name, only the first is written.
+    An Event's name says what it is about: of one name, only the first of a term is written.
 
     Args:
         api: the API server.
@@ -65,7 +65,9 @@ class EventWriter:
             while True:
                 await self._write(*await self._waiting.get())
         finally:
+            # The next term tells again what this one may have lost; the API server knows what was written.
             self._waiting.clear()
+            self._known.clear()
 
     async def _write(self, manifest: Manifest, written: Callable[[], object]) -> None:
         try:

@@ -71,3 +71,15 @@ async def test_who_fills_the_queue_loses_only_own_events():
     await written(events, 4, api)
     assert api.names[:4] == ["first", "m0", "second", "m1"]
     assert len(lost) == 12
+
+
+async def test_a_new_term_writes_again_what_was_lost_in_an_earlier_one():
+    api = Api(TimeoutError())
+
+    events = EventWriter(api, lambda: None)
+    events.write(an_event("team", "failed"))
+    await written(events, 1, api)
+    api.names.clear()
+    assert events.write(an_event("team", "failed"))
+    await written(events, 1, api)
+    assert api.names == ["failed"]
