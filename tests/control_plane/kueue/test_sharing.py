@@ -62,8 +62,9 @@ def test_a_higher_priority_takes_the_place_of_a_lower_one_and_the_ledger_goes_al
         team.pod(name, queue)
     eventually(lambda: team.running() == ["one", "two"], "the quota is full")
     team.pod("urgent", queue, priority=urgent)
-    eventually(lambda: "urgent" in team.running(), "it runs")
-    assert len(team.running()) == 2
+    eventually(
+        lambda: "urgent" in (running := team.running()) and len(running) == 2, "it runs in the place of one"
+    )
     eventually(lambda: on_nodes(controller, team) == 8, "the ledger counts those that run")
 
 
