@@ -121,8 +121,6 @@ QUEUE_ID_LABEL = "clearml-agent-queue"
 MAX_LABEL_VALUE = 63
 MAX_NAME = 253
 """Maximum length of most objects' names, also of nodes and pods, and of the prefix of a label's key."""
-MAX_LABEL_KEY = MAX_NAME + 1 + 63
-"""Maximum length of a label's or taint's key: prefix, slash and name."""
 
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
 _NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)

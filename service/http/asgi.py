@@ -10,8 +10,6 @@ from starlette.types import Scope, Send
 
 JSON = (b"content-type", b"application/json")
 TEXT = (b"content-type", b"text/plain; charset=utf-8")
-CLOSE = (b"connection", b"close")
-"""Tells the client that the connection ends with this answer."""
 
 ON_LOST = "on lost"
 """Key of a scope's state: a set of functions that are called when the connection is lost."""

@@ -240,7 +240,7 @@ def start(control_plane: Cluster, namespace: str, tmp_path: Path) -> Iterator[St
             stack.callback(running.stop)
             return running
 
-        one.authority = authority  # type: ignore[attr-defined]
+        one.authority = authority  # type: ignore[attr-defined] # a stranger of the same CA is one test
         yield one
 
 
