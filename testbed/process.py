@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
 
+from testbed.preloaded import Forked, forked
+
 T = TypeVar("T")
 
 POLL_S = 0.05
@@ -48,15 +50,7 @@ class Process:
     ) -> None:
         self.log = log
         self._grace_s = grace_s
-        with log.open("ab") as output:
-            self._child = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(TIED), str(os.getpid()), *argv],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **(environment or {})},
-                process_group=0,
-            )
+        self._child = forked(argv, log, environment or {}) or _started(argv, log, environment or {})
 
     @property
     def pid(self) -> int:
@@ -69,6 +63,8 @@ class Process:
         if self._child.returncode is not None:
             return self._child.returncode
         # Not waited for: the number, and the group's, stay its own until `stop`.
+        if isinstance(self._child, Forked):
+            return self._child.poll()
         ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if ended is None:
             return None
@@ -110,6 +106,18 @@ class Process:
     def __exit__(self, *_: object) -> None:
         """Stop it."""
         self.stop()
+
+
+def _started(argv: Sequence[str], log: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", str(TIED), str(os.getpid()), *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **environment},
+            process_group=0,
+        )
 
 
 def lives(group: int) -> bool:

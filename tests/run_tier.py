@@ -37,8 +37,8 @@ PROGRAMS = {
     "unshare": "util-linux",
 }
 """What tests on nodes run, and Debian's packages that have it."""
-WORKERS = {"cluster": "2", "nodes": "3", "long": "2"}
-"""Tests on real nodes wait for kubelets most of their time."""
+WORKERS = {"cluster": "3", "nodes": "3", "long": "2"}
+"""Tests on control planes and nodes wait most of their time."""
 MOST_UNSTABLE = 6
 """Files that failed; more of them are no accident."""
 TESTS_FAILED = 1

@@ -27,6 +27,7 @@ from testbed.controller_process import (
     write_tls,
 )
 from testbed.gpu_nodes import GpuNode, schedulable
+from testbed.preloaded import preloaded
 from testbed.process import eventually, tail
 from testbed.product import POLICIES, Setup, Webhook, decides, self_signed
 from testbed.registration import OWN_NAMESPACE, configuration, registered
@@ -70,6 +71,13 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
 def built(say: Say) -> Path:
     """Folder of the binaries, built if need be, with a line on the terminal for each."""
     return binaries.build(say)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked_processes() -> Iterator[None]:
+    """The product's processes are forks of one that has loaded them."""
+    with preloaded():
+        yield
 
 
 @pytest.fixture(scope="session")
