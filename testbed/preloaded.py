@@ -15,7 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -110,7 +110,7 @@ def reap(pid: int) -> int:
     return _code(ended)
 
 
-ANSWERS = {"start": start, "status": status, "reap": reap}
+ANSWERS: dict[str, Callable[..., object]] = {"start": start, "status": status, "reap": reap}
 
 
 def _code(ended: os.waitid_result) -> int:
