@@ -41,6 +41,8 @@ _ARCHITECTURES = {
 """Names as NVIDIA's go-nvlib writes them."""
 _SAMPLERS = (nvml.nvmlDeviceGetProcessesUtilizationInfo, nvml.nvmlDeviceGetProcessUtilization)
 """Drivers before R550 lack the first; some newer cards do not support the second."""
+_NO_SAMPLES = (nvml.NVML_ERROR_NOT_FOUND, nvml.NVML_SUCCESS)
+"""Answers that no process ran; `pynvml` raises also success where a driver has no samples."""
 FIRST_SAMPLES_MICROSECONDS = 60_000_000
 """How far the first question about the use by processes looks back."""
 _MAX_PERCENT = 100
@@ -192,12 +194,21 @@ class Nvml:
     def _samples_of(self, device: Any, uuid: str) -> Mapping[int, int | None] | None:
         """Return the per cent of time of each process that ran since the last question about this GPU.
 
-        The driver averages since a time stamp of its caller.
+        None if the driver does not report it. The driver averages since a time stamp of its caller.
         """
         now = time.time_ns() // 1000
         since = min(self._sampled.get(uuid, now - FIRST_SAMPLES_MICROSECONDS), now)
         self._sampled[uuid] = now
-        return _samples(device, since)
+        for call in _SAMPLERS:
+            try:
+                found = call(device, since)
+            except nvml.NVMLError as error:
+                if error.value in _NO_SAMPLES:
+                    return {}
+                continue
+            # Some drivers return garbage for processes that have ended.
+            return {each.pid: each.smUtil if each.smUtil <= _MAX_PERCENT else None for each in found}
+        return None
 
     def why_no_driver_limits(self) -> str | None:
         """Return why the driver cannot limit containers on some GPU that is not in MIG mode; None if it can.
@@ -334,20 +345,6 @@ def _reserved_mib(device: Any) -> int:
     """Return the memory of a GPU that the driver reserves; 0 if the driver (before R510) does not say."""
     memory = _optional(nvml.nvmlDeviceGetMemoryInfo, device, nvml.nvmlMemory_v2)
     return 0 if memory is None else -(-int(memory.reserved) // _MIB)
-
-
-def _samples(device: Any, since: int) -> Mapping[int, int | None] | None:
-    """Return the per cent of time of processes that ran since then; None if the driver does not report it."""
-    for call in _SAMPLERS:
-        try:
-            found = call(device, since)
-        except nvml.NVMLError_NotFound:
-            return {}
-        except nvml.NVMLError:
-            continue
-        # Some drivers return garbage for processes that have ended.
-        return {each.pid: each.smUtil if each.smUtil <= _MAX_PERCENT else None for each in found}
-    return None
 
 
 def _action(device: Any) -> int:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 SAMPLES_OF_OLD, SAMPLES_OF_NEW = 1, 2
 """`nvmlDeviceGetProcessUtilization` and `nvmlDeviceGetProcessesUtilizationInfo`."""
+NONE_WITHOUT_ERROR = 4
+"""Both answer with success, and no samples, where there are none."""
 LIMITS_OFFERED = 6
 """What reading the limits of a control group returns where a driver knows limits and this one has none."""
 LIMITS_UNKNOWN = 13
@@ -84,7 +86,7 @@ class Card:
         processes: That run on it.
         groups: Whose memory the driver counts; of all others it says what `NvmlNode.limits` is.
         samples: Which functions tell how busy each process keeps it: `SAMPLES_OF_OLD`, `SAMPLES_OF_NEW`, both
-            (their sum), or none.
+            (their sum), or none; with `NONE_WITHOUT_ERROR` added they answer so.
         lost: Whether it fell off the bus.
         events: What registering for its events returns, as NVML's number.
     """

@@ -55,7 +55,7 @@ class DriverRoot:
         """Put the driver of a version there in place of what was there, as an upgrade does."""
         shutil.rmtree(self.libraries, ignore_errors=True)
         self.libraries.mkdir()
-        for built in (library.build(), library.build_cuda()):
+        for built in (library.build(), library.build(library.CUDA)):
             name = built.name.removesuffix(".1")
             shutil.copy(built, self.libraries / f"{name}.{node.driver}")
             (self.libraries / built.name).symlink_to(f"{name}.{node.driver}")

@@ -1,4 +1,4 @@
-"""The library with NVML's ABI: compiled once, into a cache folder, and found by the name of NVIDIA's.
+"""Libraries with the ABI of NVML, CUDA and a limiter: compiled once, and found by the names of the real ones.
 
 `NVML_CARDS` names the file of cards of a process; without it the library reads `cards` next to itself.
 """
@@ -13,10 +13,15 @@ from pathlib import Path
 
 from testbed import building
 
-SOURCES = Path(__file__).parent / "nvml"
+FOLDER = Path(__file__).parent
 NAME = "libnvidia-ml.so.1"
 """By which every program looks for it."""
-CUDA = "libcuda.so.1"
+CUDA, LIMITER = "libcuda.so.1", "libvgpu.so"
+SOURCES = {
+    NAME: ("nvml/*.c",),
+    CUDA: ("cuda/*.c", "nvml/cards.c", "nvml/programs.c"),
+    LIMITER: ("limiter/*.c",),
+}
 CARDS = "NVML_CARDS"
 COMPILER = ("gcc", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-x", "c")
 
@@ -30,31 +35,26 @@ def why_not() -> str | None:
 
 def built() -> Path:
     """Where the library of exactly these sources belongs."""
-    files = sorted(SOURCES.iterdir())
-    return building.folder_of("nvml", repr((COMPILER, [file.name for file in files])), *files) / NAME
+    files = sorted(file for kind in ("nvml", "cuda", "limiter") for file in (FOLDER / kind).iterdir())
+    return building.folder_of("nvml", repr((COMPILER, SOURCES)), *files) / NAME
 
 
-def build() -> Path:
-    """Compile it, if that was not done yet, and return the file.
+def build(name: str = NAME) -> Path:
+    """Compile a library, if that was not done yet, and return the file.
+
+    `CUDA` counts memory over processes and computes nothing; `LIMITER`, preloaded, limits plain allocations.
 
     Raises:
         BuildError: gcc failed.
     """
-    return _built(NAME, sorted(SOURCES.glob("*.c")), "-lpthread", "-ldl")
-
-
-def build_cuda() -> Path:
-    """Compile a library that is empty but for CUDA's name, as `build` does; `nvidia-ctk` goes by the name."""
-    return _built(CUDA, [Path("/dev/null")])
-
-
-def _built(name: str, sources: list[Path], *libraries: str) -> Path:
     library = built().with_name(name)
     if not library.exists():
         library.parent.mkdir(parents=True, exist_ok=True)
+        sources = [str(file) for pattern in SOURCES[name] for file in sorted(FOLDER.glob(pattern))]
         with tempfile.TemporaryDirectory(dir=library.parent, prefix=".making-") as scratch:
             made = Path(scratch, name)
-            building.run(*COMPILER, f"-Wl,-soname,{name}", "-o", str(made), *map(str, sources), *libraries)
+            options = (f"-Wl,-soname,{name}", "-o", str(made), *sources, "-lpthread", "-ldl")
+            building.run(*COMPILER, *options)
             made.rename(library)
     return library
 

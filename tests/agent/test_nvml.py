@@ -12,6 +12,7 @@ from agent.gpu import Gpu, GpuCondition, GpuSourceError, GpuUse, HealthEvent, Pr
 from agent.nvml import Nvml
 from testbed.nvidia.cards import (
     LIMITS_OFFERED,
+    NONE_WITHOUT_ERROR,
     SAMPLES_OF_NEW,
     SAMPLES_OF_OLD,
     Card,
@@ -227,6 +228,15 @@ def test_a_driver_that_does_not_report_the_time_of_processes_leaves_it_unknown(n
     node.write_gpus(busy_processes(0, RunningProcess(7, 64, 30)), SECOND)
     found = source.use_of("GPU-0")
     assert ([each.busy_percent for each in found.processes], found.knows_busy_processes) == ([None], False)
+
+
+@pytest.mark.parametrize("how", [0, NONE_WITHOUT_ERROR])
+@pytest.mark.parametrize("samples", [SAMPLES_OF_OLD, SAMPLES_OF_NEW])
+def test_a_driver_without_samples_says_that_no_process_ran_also_where_it_calls_that_success(
+    node, source, samples, how
+):
+    node.write_gpus(busy_processes(samples + how, RunningProcess(7, 64)), SECOND)
+    assert source.use_of("GPU-0").processes == (ProcessUse(7, 64, 0),)
 
 
 def test_each_question_asks_for_the_time_since_the_one_before(node, source):

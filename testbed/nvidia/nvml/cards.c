@@ -163,6 +163,8 @@ static void choose_path(void) {
     snprintf(path, sizeof path, "%.*s/cards", (int)(strrchr(self.dli_fname, '/') - self.dli_fname), self.dli_fname);
 }
 
+const char *path_of_cards(void) { return path; }
+
 nvmlReturn_t begin_use(void) {
   pthread_mutex_lock(&lock);
   users++;

@@ -75,6 +75,19 @@ nvmlReturn_t end_use(void);
 nvmlDevice_t handle_of(const char *uuid);
 /* The card of a handle, and the instance where it is a MIG device's, else NULL. */
 nvmlReturn_t find(nvmlDevice_t device, struct card **card, struct instance **instance);
+
+/* Which programs hold memory of cards, and limits of control groups: a file beside that of cards which all share. */
+unsigned programs_on(const char *uuid, nvmlProcessInfo_t *found);
+unsigned long long used_by_programs(const char *uuid);
+/* Count bytes for this process; false where the card or a limit of its control group has no room for them. */
+bool take_memory(const char *uuid, unsigned long long bytes, unsigned long long whole);
+/* In bytes; 0 where a group has none. */
+unsigned long long limit_of(const char *group);
+bool set_limit(const char *group, unsigned long long bytes);
+/* Write that a card has an Xid. */
+void tell_xid(const char *uuid, int xid);
+/* The file of cards. */
+const char *path_of_cards(void);
 nvmlReturn_t give_text(char *to, unsigned size, const char *from);
 #pragma GCC visibility pop
 

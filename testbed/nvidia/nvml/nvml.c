@@ -55,6 +55,8 @@ nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count) {
   return end(result);
 }
 
+nvmlReturn_t nvmlDeviceGetCount(unsigned *count) { return nvmlDeviceGetCount_v2(count); }
+
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *device) {
   nvmlReturn_t result = begin();
   if (result == NVML_SUCCESS) {
@@ -63,6 +65,10 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *device)
     *device = handle_of(node.card[index].uuid);
   }
   return end(result);
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t *device) {
+  return nvmlDeviceGetHandleByIndex_v2(index, device);
 }
 
 nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device) {
@@ -88,6 +94,10 @@ nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *bus, nvmlDevice_t *dev
     }
   }
   return end(result ? result : NVML_ERROR_NOT_FOUND);
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *bus, nvmlDevice_t *device) {
+  return nvmlDeviceGetHandleByPciBusId_v2(bus, device);
 }
 
 /* A card */
@@ -156,6 +166,30 @@ BODY(nvmlDeviceGetPciInfo_v3, nvmlPciInfo_t *pci) {
   return NVML_SUCCESS;
 }
 
+nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, nvmlPciInfo_t *pci) {
+  return nvmlDeviceGetPciInfo_v3(device, pci);
+}
+
+/* Its structure ends before the bus in eight digits. */
+nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, void *pci) {
+  nvmlPciInfo_t whole;
+  nvmlReturn_t result = nvmlDeviceGetPciInfo_v3(device, &whole);
+  if (result == NVML_SUCCESS) memcpy(pci, &whole, offsetof(nvmlPciInfo_t, busId));
+  return result;
+}
+
+OF_DEVICE(nvmlDeviceGetComputeMode, unsigned *mode) ASK(nvmlDeviceGetComputeMode, mode)
+BODY(nvmlDeviceGetComputeMode, unsigned *mode) {
+  *mode = 0; /* NVML_COMPUTEMODE_DEFAULT: several processes at once */
+  return NVML_SUCCESS;
+}
+
+OF_DEVICE(nvmlDeviceGetPersistenceMode, unsigned *mode) ASK(nvmlDeviceGetPersistenceMode, mode)
+BODY(nvmlDeviceGetPersistenceMode, unsigned *mode) {
+  *mode = 1; /* NVML_FEATURE_ENABLED */
+  return NVML_SUCCESS;
+}
+
 /* Cards of one machine, without links of their own: what the device plugin asks before it prefers some. */
 
 OF_DEVICE(nvmlDeviceGetTopologyCommonAncestor, nvmlDevice_t other, unsigned *level)
@@ -174,7 +208,7 @@ OF_DEVICE(nvmlDeviceGetMemoryInfo, nvmlMemory_t *memory) ASK(nvmlDeviceGetMemory
 BODY(nvmlDeviceGetMemoryInfo, nvmlMemory_t *memory) {
   /* What the driver keeps counts as used here, and by itself in version 2. */
   memory->total = (instance ? instance->mib : card->mib) * MIB;
-  memory->used = (instance ? 0 : card->reserved + card->used) * MIB;
+  memory->used = instance ? 0 : (card->reserved + card->used) * MIB + used_by_programs(card->uuid);
   memory->free = memory->total - memory->used;
   return NVML_SUCCESS;
 }
@@ -184,7 +218,7 @@ BODY(nvmlDeviceGetMemoryInfo_v2, nvmlMemory_v2_t *memory) {
   if (memory->version != NVML_MEMORY_V2) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
   memory->total = (instance ? instance->mib : card->mib) * MIB;
   memory->reserved = (instance ? 0 : card->reserved) * MIB;
-  memory->used = (instance ? 0 : card->used) * MIB;
+  memory->used = instance ? 0 : card->used * MIB + used_by_programs(card->uuid);
   memory->free = memory->total - memory->reserved - memory->used;
   return NVML_SUCCESS;
 }
@@ -199,11 +233,22 @@ BODY(nvmlDeviceGetUtilizationRates, nvmlUtilization_t *busy) {
 OF_DEVICE(nvmlDeviceGetComputeRunningProcesses_v3, unsigned *count, nvmlProcessInfo_t *processes)
 ASK(nvmlDeviceGetComputeRunningProcesses_v3, count, processes)
 BODY(nvmlDeviceGetComputeRunningProcesses_v3, unsigned *count, nvmlProcessInfo_t *processes) {
+  nvmlProcessInfo_t found[2 * MOST_PROCESSES];
   unsigned room = *count;
-  *count = card->processes;
-  if (room < card->processes) return NVML_ERROR_INSUFFICIENT_SIZE;
-  if (processes) memcpy(processes, card->process, card->processes * sizeof *processes);
+  memcpy(found, card->process, card->processes * sizeof *found);
+  *count = card->processes + programs_on(card->uuid, found + card->processes);
+  if (room < *count) return NVML_ERROR_INSUFFICIENT_SIZE;
+  if (processes) memcpy(processes, found, *count * sizeof *found);
   return NVML_SUCCESS;
+}
+
+/* Without instances, which its structure does not have. */
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned *count, nvmlProcessInfo_v1_t *given) {
+  nvmlProcessInfo_t found[2 * MOST_PROCESSES];
+  nvmlReturn_t result = nvmlDeviceGetComputeRunningProcesses_v3(device, count, given ? found : NULL);
+  for (unsigned i = 0; result == NVML_SUCCESS && given && i < *count; i++)
+    given[i] = (nvmlProcessInfo_v1_t){found[i].pid, found[i].usedGpuMemory};
+  return result;
 }
 
 OF_DEVICE(nvmlDeviceGetFieldValues, int count, nvmlFieldValue_t *values)
@@ -221,6 +266,9 @@ BODY(nvmlDeviceGetFieldValues, int count, nvmlFieldValue_t *values) {
 OF_DEVICE(nvmlDeviceGetMemoryLimits_v1, nvmlGetMemoryLimits_v1_t *limits) ASK(nvmlDeviceGetMemoryLimits_v1, limits)
 BODY(nvmlDeviceGetMemoryLimits_v1, nvmlGetMemoryLimits_v1_t *limits) {
   *limits = (nvmlGetMemoryLimits_v1_t){limits->nameSpace, 0, ~0ULL, 0};
+  limits->hardLimit = limit_of(limits->nameSpace ? limits->nameSpace : "");
+  if (limits->hardLimit) return NVML_SUCCESS;
+  limits->hardLimit = ~0ULL;
   const char *name = limits->nameSpace ? strrchr(limits->nameSpace, '/') : NULL;
   for (unsigned i = 0; name && i < card->groups; i++)
     if (strstr(name, card->group[i].name)) {
@@ -228,4 +276,10 @@ BODY(nvmlDeviceGetMemoryLimits_v1, nvmlGetMemoryLimits_v1_t *limits) {
       return NVML_SUCCESS;
     }
   return node.limits;
+}
+
+OF_DEVICE(nvmlDeviceSetMemoryLimits_v1, nvmlSetMemoryLimits_v1_t *limits) ASK(nvmlDeviceSetMemoryLimits_v1, limits)
+BODY(nvmlDeviceSetMemoryLimits_v1, nvmlSetMemoryLimits_v1_t *limits) {
+  if (node.limits == NVML_ERROR_FUNCTION_NOT_FOUND) return node.limits;
+  return set_limit(limits->nameSpace, limits->hardLimit) ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
 }

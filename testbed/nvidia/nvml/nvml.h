@@ -47,6 +47,10 @@ typedef struct {
   unsigned long long usedGpuMemory;
   unsigned gpuInstanceId, computeInstanceId;
 } nvmlProcessInfo_t;
+typedef struct {
+  unsigned pid;
+  unsigned long long usedGpuMemory;
+} nvmlProcessInfo_v1_t;
 #define NVML_VALUE_NOT_AVAILABLE (~0ULL)
 #define NVML_NO_INSTANCE (~0U)
 

@@ -18,7 +18,7 @@ from unittest import mock
 
 import pynvml as nvml
 
-from testbed.nvidia.cards import SAMPLES_OF_NEW, SAMPLES_OF_OLD, Card, NvmlNode, WaitError
+from testbed.nvidia.cards import NONE_WITHOUT_ERROR, SAMPLES_OF_NEW, SAMPLES_OF_OLD, Card, NvmlNode, WaitError
 
 MIB = 1024 * 1024
 MOST_PROCESSES = 64
@@ -277,14 +277,15 @@ def _samples(card: Card, function: int, room: int, since: int) -> list[tuple[int
     """Return pid, time and per cent of the processes that ran since then."""
     if card.mig or not card.samples & function:
         raise _CodeError(nvml.NVML_ERROR_NOT_SUPPORTED)
-    if room < MOST_PROCESSES:
-        raise _CodeError(nvml.NVML_ERROR_INSUFFICIENT_SIZE)
     now = time.time_ns() // 1000
     ran = [each for each in card.processes if each.busy_percent is not None]
     found = [(each.pid, each.sampled_at or now, each.busy_percent) for each in ran]
     found = [each for each in found if each[1] > since]
     if not found:
-        raise _CodeError(nvml.NVML_ERROR_NOT_FOUND)
+        without_error = card.samples & NONE_WITHOUT_ERROR
+        raise _CodeError(nvml.NVML_SUCCESS if without_error else nvml.NVML_ERROR_NOT_FOUND)
+    if room < MOST_PROCESSES:
+        raise _CodeError(nvml.NVML_ERROR_INSUFFICIENT_SIZE)
     return found
 
 

@@ -3,6 +3,7 @@
 The functions in Python that most tests of the agent use instead give the same answers.
 """
 
+import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,6 +17,7 @@ from agent.nvml import Nvml
 from testbed.nvidia import library
 from testbed.nvidia.cards import (
     LIMITS_OFFERED,
+    NONE_WITHOUT_ERROR,
     SAMPLES_OF_NEW,
     SAMPLES_OF_OLD,
     Card,
@@ -40,39 +42,6 @@ def driver_of(cards: Path) -> Iterator[None]:
     with processes.driver_of(cards), in_use(None):
         library.load()
         yield
-
-
-@pytest.fixture
-def say(tmp_path):
-    """Open NVML over two cards, and return what says which there are from now on."""
-    file = tmp_path / "cards"
-
-    def say(*cards, **more):
-        NvmlNode(cards, **more).write(file)
-
-    say(A100, T4)
-    with driver_of(file):
-        pynvml.nvmlInit()
-        yield say
-        pynvml.nvmlShutdown()
-
-
-def card(index):
-    """A card by its index."""
-    return pynvml.nvmlDeviceGetHandleByIndex(index)
-
-
-def error(call, *arguments):
-    """The name of the error with which a call ends."""
-    with pytest.raises(pynvml.NVMLError) as raised:
-        call(*arguments)
-    return str(raised.value)
-
-
-def recovery(index):
-    """What the driver asks for, as a field of its own."""
-    [value] = pynvml.nvmlDeviceGetFieldValues(card(index), [pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION])
-    return value.nvmlReturn, value.value.uiVal
 
 
 PROCESSES = (
@@ -101,6 +70,10 @@ CHANGES = {
     **{
         f"processes by {function}": NvmlNode((replace(A100, processes=PROCESSES, samples=function), T4))
         for function in (0, SAMPLES_OF_OLD, SAMPLES_OF_NEW, SAMPLES_OF_OLD + SAMPLES_OF_NEW)
+    },
+    **{
+        f"no sample by {function}": NvmlNode((replace(A100, samples=function + NONE_WITHOUT_ERROR), T4))
+        for function in (SAMPLES_OF_OLD, SAMPLES_OF_NEW)
     },
     "processes of before": NvmlNode((replace(A100, processes=(RunningProcess(7, 64, 30, 1),)), T4)),
 }
@@ -149,3 +122,26 @@ def test_the_functions_in_python_answer_the_agent_as_the_library_does(tmp_path, 
         by_python = ask()
     with driver_of(file):
         assert by_python == ask()
+
+
+def test_it_has_the_first_versions_of_functions_by_which_hami_core_asks(tmp_path):
+    NvmlNode((replace(A100, processes=PROCESSES[:2]), T4), limits=LIMITS_OFFERED).write(tmp_path / "cards")
+    with driver_of(tmp_path / "cards"):
+        pynvml.nvmlInit()
+        asked, number, device = ctypes.CDLL(library.NAME), ctypes.c_uint(64), ctypes.c_void_p()
+        assert (asked.nvmlDeviceGetHandleByIndex(0, ctypes.byref(device)), device.value is None) == (0, False)
+        found = (ctypes.c_ulonglong * 128)()
+        assert asked.nvmlDeviceGetComputeRunningProcesses(device, ctypes.byref(number), found) == 0
+        assert (number.value, found[:3]) == (2, [7, 64 * 2**20, 8])
+        assert (asked.nvmlDeviceGetCount(ctypes.byref(number)), number.value) == (0, 2)
+        bus = ctypes.create_string_buffer(64)
+        assert (asked.nvmlDeviceGetPciInfo(device, bus), bus.value) == (0, b"0000:10:00.0")
+        handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+        assert pynvml.nvmlDeviceGetComputeMode(handle) == pynvml.NVML_COMPUTEMODE_DEFAULT
+        assert pynvml.nvmlDeviceGetPersistenceMode(handle) == pynvml.NVML_FEATURE_ENABLED
+        group = str(tmp_path).encode()
+        pynvml.nvmlDeviceSetMemoryLimits_v1(handle, pynvml.c_nvmlSetMemoryLimits_v1_t(group, 0, 2**30))
+        limits = pynvml.c_nvmlGetMemoryLimits_v1_t(group)
+        pynvml.nvmlDeviceGetMemoryLimits_v1(handle, limits)
+        assert limits.hardLimit == 2**30
+        pynvml.nvmlShutdown()
