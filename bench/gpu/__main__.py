@@ -1,80 +1,115 @@
 """Run with `python -m bench.gpu`: what only a machine with a GPU can show, as lines of JSON.
 
-It needs NVIDIA's driver, this checkout and what `requirements/` lists: no cluster, no network. Each stage
-runs, or its line says why it cannot. Exit status 1: a stage had a wrong result.
+It needs NVIDIA's driver, this checkout and what `requirements/runtime.txt` lists: no cluster, no network.
+Each stage is a process of its own: one that crashes or hangs ends no other. Exit status 1: a stage failed.
 """
 
 from __future__ import annotations
 
+import os
 import platform
+import signal
 import tempfile
 import time
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib.metadata import distributions
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
-from bench.gpu import driver, node, sharing
-from bench.gpu.stages import Setting, Stage, run_stages
+from bench.gpu.stages import FAILED, Setting, print_line, run_alone
 
+NAME = "gpu-fraction-injector"
+"""A checkout beside carried wheels is not installed."""
 DRIVER = Path("/sys/module/nvidia/version")
-STAGES = (
-    Stage("nvml", driver.nvml, "does the agent read the same figures as nvidia-smi prints?"),
-    Stage("cdi", node.cdi, "does NVIDIA's generator name each card for the agent?"),
-    Stage("agent", node.agent, "does the agent offer eight slices of each card, with the right limits?"),
-    Stage("limiter", sharing.limiter, "which allocations does the limiter count?"),
-    Stage(
-        "shares", sharing.shares, "do eight full shares fit, with and without the driver's reserved memory?"
-    ),
-    Stage("usage", driver.usage, "does the agent report the same memory of a process as nvidia-smi?"),
-    Stage("xid", driver.xid, "is a program's fault reported, and the card still offered?"),
-    Stage("throughput", sharing.throughput, "how fast are 1, 2, 4 and 8 sharers together?"),
-)
+STAGES: Mapping[str, str] = {
+    "nvml": "driver",
+    "usage": "driver",
+    "cdi": "node",
+    "agent": "node",
+    "limiter": "limits",
+    "accuracy": "limits",
+    "escapes": "limits",
+    "shares": "sharing",
+    "tenants": "sharing",
+    "overhead": "speed",
+    "startup": "speed",
+    "throughput": "speed",
+    "driver_limits": "limits",
+    "xid": "driver",
+}
+"""The module of each stage, in their order: a fault comes last."""
+STAGE_SECONDS, ALL_SECONDS = 120.0, 450.0
+UNLISTED = ("/usr/local/nvidia/lib64", "/usr/lib/wsl/lib")
+"""Folders of driver libraries that `ldconfig` may not list."""
 
 
 def main(  # noqa: PLR0913, PLR0917 - each is an option of the command
     limiter: Annotated[
         Path | None,
-        typer.Option(exists=True, dir_okay=False, help="The limiter's library: libvgpu.so."),
+        typer.Option(
+            exists=True, dir_okay=False, resolve_path=True, help="The limiter's library: libvgpu.so."
+        ),
     ] = None,
     nvidia_ctk: Annotated[str, typer.Option(help="NVIDIA's nvidia-ctk.")] = "nvidia-ctk",
     nvidia_smi: Annotated[str, typer.Option(help="NVIDIA's nvidia-smi.")] = "nvidia-smi",
     driver_root: Annotated[Path, typer.Option(help="Root of the driver's files.")] = Path("/"),
-    seconds: Annotated[float, typer.Option(min=0.1, help="For each number of sharers.")] = 5.0,
+    cgroups: Annotated[Path, typer.Option(help="Root of the control groups.")] = Path("/sys/fs/cgroup"),
+    seconds: Annotated[float, typer.Option(min=0.1, help="For each speed.")] = 3.0,
     stages: Annotated[list[str] | None, typer.Option("--stage", help="Only this one.")] = None,
 ) -> None:
     """Print a line about the machine, then one for each stage."""
-    failed = False
+    if unknown := set(stages or ()) - STAGES.keys():
+        raise typer.BadParameter(f"there is no stage {', '.join(unknown)}: {', '.join(STAGES)}")
+    given = [os.environ["LD_LIBRARY_PATH"]] if os.environ.get("LD_LIBRARY_PATH") else []
+    os.environ["LD_LIBRARY_PATH"] = ":".join([*given, *filter(os.path.isdir, UNLISTED)])
+    end, failed = time.monotonic() + ALL_SECONDS, False
     with tempfile.TemporaryDirectory(prefix="gpu-") as scratch:
-        setting = Setting(Path(scratch), limiter, nvidia_ctk, nvidia_smi, seconds, driver_root)
-        print(msgspec.json.encode(_machine()).decode(), flush=True)
-        chosen = [stage for stage in STAGES if not stages or stage.name in stages]
-        for line in run_stages(chosen, setting):
-            print(msgspec.json.encode(line).decode(), flush=True)
-            failed |= line.status == "failed"
+        setting = Setting(Path(scratch), limiter, nvidia_ctk, nvidia_smi, seconds, driver_root, cgroups)
+        print_line(_machine())
+        for name in stages or STAGES:
+            failed |= _has_failed(name, setting, min(STAGE_SECONDS, end - time.monotonic()))
     raise typer.Exit(int(failed))
+
+
+def _has_failed(name: str, setting: Setting, seconds: float) -> bool:
+    """Run a stage in a process of its own; whether it failed."""
+    if seconds <= 0:
+        why = f"the stages before it took {ALL_SECONDS:.0f} s"
+        print_line({"stage": name, "status": "cannot", "why": why})
+        return False
+    process = get_context("spawn").Process(
+        target=run_alone, args=(name, f"bench.gpu.{STAGES[name]}", setting)
+    )
+    process.start()
+    try:
+        process.join(seconds)
+    finally:
+        ended = process.exitcode
+        if ended is None:
+            with suppress(ProcessLookupError):  # It has no session of its own yet, and started nothing.
+                os.killpg(process.pid or 0, signal.SIGKILL)
+            process.kill()
+            process.join()
+    if ended is None or ended not in {0, FAILED}:
+        why = f"it took more than {seconds:.0f} s" if ended is None else f"its process ended with {ended}"
+        print_line({"stage": name, "status": "failed", "why": why})
+    return ended != 0
 
 
 def _machine() -> dict[str, str]:
     """Return the facts that figures depend on."""
     return {
-        "product": _version(),
+        "product": next((each.version for each in distributions(name=NAME)), "a checkout"),
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "python": platform.python_version(),
         "kernel": platform.release(),
         "machine": platform.machine(),
         "driver": DRIVER.read_text().strip() if DRIVER.exists() else "none is loaded",
     }
-
-
-def _version() -> str:
-    """Return the product's version; a checkout beside carried wheels is not installed."""
-    try:
-        return version("gpu-fraction-injector")
-    except PackageNotFoundError:
-        return "a checkout"
 
 
 if __name__ == "__main__":

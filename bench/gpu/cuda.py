@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p, pointer
 from functools import partial
 
 from bench.gpu.stages import CannotError
@@ -93,19 +93,22 @@ class Cuda:
     def set_memory(self, address: int, size: int, value: int) -> None:
         """Fill memory, and wait until that is done."""
         self.call("cuMemsetD8_v2", c_uint64(address), c_uint(value), c_size_t(size))
-        self.call("cuCtxSynchronize")
+        self.wait()
 
-    def write_to(self, address: int) -> None:
-        """Run a kernel that writes to an address, and wait for it.
-
-        Raises:
-            CudaError: as with an address that is not the program's.
-        """
+    def writer(self, address: int) -> Callable[[], None]:
+        """Return what starts a kernel that writes to an address, and does not wait for it."""
         module, function, where = c_void_p(), c_void_p(), c_uint64(address)
         self.call("cuModuleLoadData", byref(module), c_char_p(PTX))
         self.call("cuModuleGetFunction", byref(function), module, b"touch_nothing")
-        parameters = (c_void_p * 1)(ctypes.addressof(where))
-        self.call("cuLaunchKernel", function, 1, 1, 1, 1, 1, 1, 0, None, parameters, None)
+        parameters = (POINTER(c_uint64) * 1)(pointer(where))
+        return partial(self.call, "cuLaunchKernel", function, 1, 1, 1, 1, 1, 1, 0, None, parameters, None)
+
+    def wait(self) -> None:
+        """Wait for all that was started.
+
+        Raises:
+            CudaError: as after a write to an address that is not the program's.
+        """
         self.call("cuCtxSynchronize")
 
 

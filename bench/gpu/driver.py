@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from agent.gpu import Gpu, GpuSourceError, HealthEvent
 from agent.nvml import Nvml
 from agent.settings import APPLICATION_XIDS
-from bench.gpu.processes import children
+from bench.gpu.processes import Share, children
 from bench.gpu.stages import CannotError, Figures, Setting, WrongError
 
 ROUNDING_MIB = 1
@@ -31,7 +31,7 @@ def opened(setting: Setting) -> Iterator[Nvml]:
         CannotError: there is no driver.
     """
     try:
-        source = Nvml(driver_root=str(setting.driver_root))
+        source = Nvml(cgroups=setting.cgroups, driver_root=str(setting.driver_root))
     except GpuSourceError as error:
         raise CannotError(str(error)) from error
     try:
@@ -50,6 +50,17 @@ def first_gpu(source: Nvml) -> Gpu:
     if gpu is None:
         raise CannotError("there is no GPU out of MIG mode")
     return gpu
+
+
+def gpu_to_test(setting: Setting) -> Gpu:
+    """Return the same where nothing else is asked of the driver."""
+    with opened(setting) as source:
+        return first_gpu(source)
+
+
+def whole(gpu: Gpu) -> Share:
+    """Return what a program without a limit is started in."""
+    return Share({"CUDA_VISIBLE_DEVICES": gpu.uuid})
 
 
 def ask_smi(setting: Setting, what: str) -> list[list[str]]:
@@ -101,7 +112,7 @@ def usage(setting: Setting) -> Figures:
     """Compare the memory of a process that holds some."""
     with opened(setting) as source:
         gpu = first_gpu(source)
-        with children([("hold", str(HELD_MIB))], {"CUDA_VISIBLE_DEVICES": gpu.uuid}) as [child]:
+        with children(("fill", "cuMemAlloc", str(HELD_MIB), "64", "64"), whole(gpu)) as [child]:
             child.line()
             time.sleep(SETTLE_SECONDS)
             by_nvml = {each.pid: each.used_mib for each in source.use_of(gpu.uuid).processes}
@@ -119,7 +130,7 @@ def xid(setting: Setting) -> Figures:
     """Make a program fault, and check that its Xid is reported and the card is still offered."""
     with opened(setting) as source:
         gpu = first_gpu(source)
-        with children([("fault",)], {"CUDA_VISIBLE_DEVICES": gpu.uuid}) as [child]:
+        with children(("fault",), whole(gpu)) as [child]:
             result = child.line()
             event = _next_event(source)
         condition = source.condition_of(gpu.uuid)

@@ -6,8 +6,9 @@ import asyncio
 import json
 import shutil
 import sys
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,9 @@ from agent.kubelet_api.services import Stub, serve
 from agent.options import AgentOptions
 from bench.gpu.driver import opened
 from bench.gpu.processes import ROOT
-from bench.gpu.stages import CannotError, Figures, Setting, WrongError
+from bench.gpu.stages import MAX_WHY, CannotError, Figures, Setting, WrongError
 
-SERVED_SECONDS = 60.0
+SERVED_SECONDS, POLL_SECONDS = 60.0, 0.1
 SLICES = 8
 LIMIT = "CUDA_DEVICE_MEMORY_LIMIT_0"
 POLICY = "kind: Policy\nname: default\nlimits: {from: agent}\n"
@@ -77,7 +78,6 @@ class Kubelet:
         self.devices: dict[str, list[str]] = {}
         self.stubs: dict[str, Stub] = {}
         self._followers: set[asyncio.Task[None]] = set()
-        self.changed = asyncio.Event()
 
     async def Register(self, request: api.RegisterRequest, context: object) -> api.Empty:  # noqa: ARG002, N802 - the interface
         """Follow a plugin."""
@@ -90,7 +90,6 @@ class Kubelet:
     async def _follow(self, resource: str, stub: Stub) -> None:
         async for answer in stub.ListAndWatch(api.Empty()):
             self.devices[resource] = [each.ID for each in answer.devices if each.health == "Healthy"]
-            self.changed.set()
 
     def stop(self) -> None:
         """Stop following plugins."""
@@ -105,11 +104,13 @@ def agent(setting: Setting) -> Figures:
 
 async def _agent(setting: Setting, gpus: Sequence[Gpu]) -> Figures:
     wanted = {f"nvidia.com/gpu-{gpu.index}": gpu for gpu in gpus}
-    async with _kubelet(setting) as kubelet, _running(setting):
+    async with _kubelet(setting) as kubelet, _running(setting) as process:
         async with asyncio.timeout(SERVED_SECONDS):
             while kubelet.devices.keys() != wanted.keys():
-                kubelet.changed.clear()
-                await kubelet.changed.wait()
+                if process.returncode is not None:
+                    said = (setting.scratch / "agent.log").read_text(errors="replace")[-MAX_WHY // 2 :]
+                    raise WrongError(f"the agent ended: {said}")
+                await asyncio.sleep(POLL_SECONDS)
         offered = {name: len(ids) for name, ids in kubelet.devices.items()}
         limits = {name: await _limit_of(kubelet, name) for name in wanted}
     figures = {"offered": offered, "limits": limits}
@@ -142,7 +143,7 @@ async def _kubelet(setting: Setting) -> AsyncIterator[Kubelet]:
 
 
 @asynccontextmanager
-async def _running(setting: Setting) -> AsyncIterator[None]:
+async def _running(setting: Setting) -> AsyncIterator[Process]:
     """Run the agent's command, without CDI, so that its answer contains the limit."""
     library = setting.scratch / "library" / "libvgpu.so"
     library.parent.mkdir(exist_ok=True)
@@ -170,7 +171,8 @@ async def _running(setting: Setting) -> AsyncIterator[None]:
             sys.executable, *command, cwd=ROOT, stdout=log, stderr=log
         )
         try:
-            yield
+            yield process
         finally:
-            process.terminate()
+            with suppress(ProcessLookupError):
+                process.terminate()
             await process.wait()

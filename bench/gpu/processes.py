@@ -6,8 +6,11 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,20 @@ from bench.gpu.stages import CannotError
 
 ROOT = Path(__file__).parents[2]
 END_SECONDS = 60.0
+MAX_SAID = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a program is started in.
+
+    Attributes:
+        environment: Variables in addition to those of this process.
+        command: What starts the program, before its own command.
+    """
+
+    environment: Mapping[str, str]
+    command: tuple[str, ...] = ()
 
 
 class Child:
@@ -22,17 +39,19 @@ class Child:
 
     Args:
         arguments: Of `bench.gpu.child`.
-        environment: Variables in addition to those of this process.
+        share: What it is started in.
     """
 
-    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(self, arguments: Sequence[str], share: Share) -> None:
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
+        self.begun = time.monotonic()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "bench.gpu.child", *arguments],
+            [*share.command, sys.executable, "-m", "bench.gpu.child", *arguments],
             cwd=ROOT,
-            env={**os.environ, **environment},
+            env={**os.environ, **share.environment},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=self._said,
             text=True,
         )
 
@@ -51,7 +70,10 @@ class Child:
         assert self._process.stdout is not None
         text = self._process.stdout.readline()
         if not text:
-            raise RuntimeError(f"a child ended with {self._process.wait(END_SECONDS)} and printed nothing")
+            code = self._process.wait(END_SECONDS)
+            self._said.seek(0)
+            said = self._said.read().decode(errors="replace").strip()[-MAX_SAID:]
+            raise RuntimeError(f"a child ended with {code} and printed nothing; its errors: {said or 'none'}")
         line: Mapping[str, Any] = json.loads(text)
         if "cannot" in line:
             self._process.wait(END_SECONDS)
@@ -69,19 +91,15 @@ class Child:
         if self._process.poll() is None:
             self._process.kill()
         self._process.communicate()
+        self._said.close()
 
 
 @contextmanager
-def children(
-    programs: Sequence[Sequence[str]],
-    environment: Mapping[str, str] | Sequence[Mapping[str, str]] | None = None,
-) -> Iterator[list[Child]]:
-    """Start programs, with variables for all or for each; they are gone when the context ends."""
-    started: list[Child] = []
-    each = [environment or {}] * len(programs) if not isinstance(environment, Sequence) else environment
-    try:
-        started += [Child(program, own) for program, own in zip(programs, each, strict=True)]
+def children(program: Sequence[str], *shares: Share) -> Iterator[list[Child]]:
+    """Start a program in each share; they are gone when the context ends."""
+    with ExitStack() as stack:
+        started: list[Child] = []
+        for share in shares:
+            started.append(Child(program, share))
+            stack.callback(started[-1].end)
         yield started
-    finally:
-        for child in started:
-            child.end()

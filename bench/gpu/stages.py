@@ -1,17 +1,21 @@
-"""Stages, which run or state why they cannot, and the lines with their results."""
+"""What stages are given, and how one runs or states why it cannot."""
 
 from __future__ import annotations
 
+import json
+import os
+import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
-import msgspec
-
 Figures = Mapping[str, Any]
 Status = Literal["ran", "cannot", "failed"]
+FAILED = 10
+"""Exit status of a stage that failed and said so."""
 MAX_WHY = 400
 """Characters of a reason."""
 
@@ -36,8 +40,9 @@ class Setting:
         limiter: The limiter's library, the file that is preloaded; None skips its stages.
         nvidia_ctk: NVIDIA's generator of CDI specifications.
         nvidia_smi: NVIDIA's command.
-        seconds: For which throughput is measured with each number of sharers.
+        seconds: For which each speed is measured.
         driver_root: Root of the driver's files.
+        cgroups: Root of the control groups.
         scratch: A folder for files of the stages.
     """
 
@@ -47,43 +52,46 @@ class Setting:
     nvidia_smi: str = "nvidia-smi"
     seconds: float = 5.0
     driver_root: Path = Path("/")
+    cgroups: Path = Path("/sys/fs/cgroup")
 
 
-class Line(msgspec.Struct, frozen=True, omit_defaults=True):
+@dataclass(frozen=True, slots=True)
+class Line:
     """The result of a stage."""
 
     stage: str
     status: Status
     seconds: float
     why: str = ""
-    figures: dict[str, Any] = {}
+    figures: Figures = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """One question to a node with a GPU."""
-
-    name: str
-    run: Callable[[Setting], Figures]
-    asks: str
-    """The question, for people."""
+def run_alone(name: str, module: str, setting: Setting) -> None:
+    """Run a stage in this process, which ends with `FAILED` if it failed, in a session of its own."""
+    os.setsid()
+    line = run(name, module, setting)
+    print_line(asdict(line))
+    sys.exit(FAILED if line.status == "failed" else 0)
 
 
-def run_stages(stages: Iterable[Stage], setting: Setting) -> Iterator[Line]:
-    """Run stages one after the other; a failure does not stop the others."""
-    for stage in stages:
-        begun = time.monotonic()
-        status, why, figures = _run(stage, setting)
-        seconds = round(time.monotonic() - begun, 3)
-        yield Line(stage.name, status, seconds, why[:MAX_WHY], dict(figures))
+def print_line(line: Mapping[str, Any]) -> None:
+    """Print JSON at once."""
+    print(json.dumps(line), flush=True)
 
 
-def _run(stage: Stage, setting: Setting) -> tuple[Status, str, Figures]:
+def run(name: str, module: str, setting: Setting) -> Line:
+    """Run the function of a stage, which is found only now: a module that is broken ends no other stage."""
+    begun = time.monotonic()
+    status, why, figures = _run(name, module, setting)
+    return Line(name, status, round(time.monotonic() - begun, 3), why[:MAX_WHY], figures)
+
+
+def _run(name: str, module: str, setting: Setting) -> tuple[Status, str, Figures]:
     try:
-        return "ran", "", stage.run(setting)
+        return "ran", "", getattr(import_module(module), name)(setting)
     except CannotError as error:
         return "cannot", str(error), {}
     except WrongError as error:
         return "failed", str(error), error.figures
-    except Exception as error:  # noqa: BLE001 - a stage that breaks must not hide the others' figures
+    except Exception as error:  # noqa: BLE001 - a stage that breaks says so, as the others do
         return "failed", f"{type(error).__name__}: {error}", {}
