@@ -6,7 +6,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 RUNNABLE := .venv/runnable
 TESTABLE := .venv/testable
 READY := .venv/ready
-BENCHES := handler webhook placement regimes controller cluster
+BENCHES := handler webhook rotation placement regimes controller cluster
 
 .PHONY: help demo test test-cluster test-nodes test-long test-oldest browser screenshots clearml lint bench bench-gpu bench-packing $(BENCHES:%=bench-%) cluster chart metrics sbom audit references lock clean
 help: ## List all targets
@@ -58,6 +58,9 @@ bench-handler: $(READY) ## Measure a review without a server, against json.loads
 bench-webhook: $(READY) ## Measure the webhook as it is installed, over TLS, against the idiomatic one and a constant answer
 	$(BIN)/python -m bench.webhook $(BENCH)
 
+bench-rotation: $(READY) ## Swap certificates under load and count failed handshakes
+	$(BIN)/python -m bench.rotation $(BENCH)
+
 bench-placement: $(READY) ## Count placements per second at 1,213 and 10,000 nodes, and find the longest step
 	$(BIN)/python -m bench.decisions $(BENCH)
 
@@ -71,7 +74,7 @@ bench-controller: $(READY) ## Find the controller's longest step and its memory 
 	$(BIN)/python -m bench.controller_loop $(BENCH)
 	$(BIN)/python -m bench.large_objects
 
-bench-gpu: $(RUNNABLE) ## On a machine with a GPU, measure what tests without one cannot; LIMITER=FILE names libvgpu.so
+bench-gpu: $(READY) ## On a machine with a GPU, measure what tests without one cannot; LIMITER=FILE names libvgpu.so
 	$(BIN)/python -m bench.gpu $(if $(LIMITER),--limiter $(LIMITER)) $(BENCH)
 
 bench-cluster: $(READY) ## Create pods on a real API server, with the webhook and without, and 200 at once in mode dra (needs Go 1.26)

@@ -94,13 +94,29 @@ def _variants(review: Review, count: int) -> list[bytes]:
     return made
 
 
+def _token_mount() -> dict[str, Any]:
+    path = "/var/run/secrets/kubernetes.io/serviceaccount"
+    return {"name": "kube-api-access-g9hhf", "readOnly": True, "mountPath": path}
+
+
 def _through_a_mesh(review: Review) -> Review:
     """Add what a mesh's injector adds: a proxy, an init container for its routes, volumes, annotations."""
     pod = review["request"]["object"]
     spec, metadata = pod["spec"], pod["metadata"]
     spec["containers"].append(_proxy())
     routes = [
-        *["iptables", "-p", "15001", "-z", "15006", "-u", "1337", "-m", "REDIRECT", "-i", "*", "-x"],
+        "iptables",
+        "-p",
+        "15001",
+        "-z",
+        "15006",
+        "-u",
+        "1337",
+        "-m",
+        "REDIRECT",
+        "-i",
+        "*",
+        "-x",
         "",
         "-b",
         "*",

@@ -116,9 +116,13 @@ class LargeCluster:
             await asyncio.sleep(1 / CHANGES_PER_SECOND)
             number = (number + 7919) % self._bound
             pod = self._object("pods", number).replace('"4Gi"', f'"{4 + self._version % 2}Gi"')
-            self._version += 1
-            for writer in self._watches:
-                _chunk(writer, f'{{"type":"MODIFIED","object":{pod}}}\n'.encode())
+            self._report("MODIFIED", pod)
+
+    def _report(self, event: str, pod: str) -> None:
+        """Tell every watch of pods of an event."""
+        self._version += 1
+        for writer in self._watches:
+            _chunk(writer, f'{{"type":"{event}","object":{pod}}}\n'.encode())
 
     async def _answer(self, method: str, target: str, body: bytes, writer: asyncio.StreamWriter) -> None:
         parts = urlsplit(target)

@@ -74,9 +74,9 @@ class Watch:
         )
 
 
-def pin(core: int, pid: int = 0) -> None:
-    """Keep this process, or another one that has no threads yet, on one core."""
-    os.sched_setaffinity(pid, {core})
+def pin(core: int) -> None:
+    """Keep this process on one core."""
+    os.sched_setaffinity(0, {core})
 
 
 def _busy_seconds() -> float:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from bench.bodies import FIXTURES
-from bench.machine import LOADING_CORE, MEASURED_CORE, pin
+from bench.machine import LOADING_CORE, MEASURED_CORE
 from testbed.controller_process import write_tls
 
 CHECKOUT = Path(__file__).parent.parent
@@ -55,14 +55,27 @@ def serving(name: str) -> Iterator[Server]:
 
 @contextmanager
 def webhook(folder: Path, *options: str) -> Iterator[Server]:
-    """Run the real `fraction-injector webhook` with a ledger of its own; its certificate is mounted."""
-    files = ["--inventory", str(FIXTURES / "inventory.json"), "--tls-dir", str(write_tls(folder / "tls"))]
-    command = [sys.executable, "-m", "cli.main", "webhook", "--port=0", "--stop-delay=0", *files, *options]
-    with _process(command) as process:
+    """Run the real `fraction-injector webhook` with a ledger of its own."""
+    with _process(webhook_command(folder, *options)) as process:
         port = _port(process)
         reader = _drain(process.stderr)
         yield Server(process.pid, port)
         _stop(process, reader)
+
+
+def webhook_command(folder: Path, *options: str) -> list[str]:
+    """The command line of a webhook whose ledger is its own; its certificate is mounted, as in a cluster."""
+    given = ["--inventory", str(FIXTURES / "inventory.json"), "--stop-delay", "0", *options]
+    if "--tls-dir" not in options:
+        given += ["--tls-dir", str(write_tls(folder / "tls"))]
+    if "--port" not in options:
+        given += ["--port", "0"]
+    return [sys.executable, "-m", "cli.main", "webhook", *given]
+
+
+def on_core(pid: int, core: int) -> None:
+    """Keep a process, which has no threads yet, on one core."""
+    os.sched_setaffinity(pid, {core})
 
 
 def _port(process: subprocess.Popen[bytes]) -> int:
@@ -73,7 +86,7 @@ def _port(process: subprocess.Popen[bytes]) -> int:
 @contextmanager
 def _process(command: list[str], stdout: int = subprocess.DEVNULL) -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, cwd=CHECKOUT) as process:
-        pin(MEASURED_CORE, process.pid)
+        on_core(process.pid, MEASURED_CORE)
         try:
             yield process
         finally:
@@ -106,7 +119,7 @@ def _said(stream: IO[bytes] | None) -> dict[str, Any]:
 def _drain(stream: IO[bytes] | None) -> subprocess.Popen[bytes]:
     """Read log lines on the core that loads, as fast as they come."""
     reader = subprocess.Popen(["cat"], stdin=stream, stdout=subprocess.DEVNULL)
-    pin(LOADING_CORE, reader.pid)
+    on_core(reader.pid, LOADING_CORE)
     return reader
 
 
@@ -124,7 +137,7 @@ async def child(module: str, *arguments: str) -> AsyncIterator[asyncio.subproces
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", module, *arguments, stdin=PIPE, stdout=PIPE, limit=2**24, cwd=CHECKOUT
     )
-    pin(LOADING_CORE, process.pid)
+    on_core(process.pid, LOADING_CORE)
     try:
         yield process
     finally:

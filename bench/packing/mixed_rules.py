@@ -1,7 +1,8 @@
-"""FGD and the product's ledger on clusters of unlike nodes."""
+"""First fit, best fit, FGD and the product's ledger on clusters of unlike nodes."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -25,38 +26,17 @@ Taken = tuple[int, tuple[int, ...], int]
 """Position of the node, positions of its GPUs, slices of each."""
 
 
-def _has_room(free: Sequence[int], slices: int, gpus: int) -> bool:
-    if gpus == 1:
-        return max(free) >= slices
-    return sum([left >= slices for left in free]) >= gpus
+class Scanning(ABC):
+    """A rule that looks at every node; of equal ones it takes the first."""
 
-
-def _fullest(free: Sequence[int], slices: int, gpus: int) -> tuple[int, ...]:
-    """The GPUs with the least room that suffices."""
-    return tuple(
-        sorted([gpu for gpu, left in enumerate(free) if left >= slices], key=free.__getitem__)[:gpus]
-    )
-
-
-class Fgd:
-    """The node and the GPUs whose fragments grow least in the eyes of the pods that will come.
-
-    Of equal nodes it takes the first. As in the paper's implementation, the score is squeezed into whole
-    numbers up to 100.
-    """
-
-    def __init__(self, cluster: MixedCluster, coming: Sequence[MixedPod]) -> None:
+    def __init__(self, cluster: MixedCluster) -> None:
         self.nodes = cluster.nodes
         self.free = [[SLICES] * node.gpus for node in cluster.nodes]
         self._accepting: dict[MixedPod, list[tuple[int, int]]] = {}
-        self._typical = Counter(coming)
-        self._total = len(coming)
-        self._asking: dict[int, list[tuple[int, int, int]]] = {}
-        """Slices, GPUs and number of the pods that a node takes; by the first node that is alike."""
-        first: dict[tuple[str, str, bool], int] = {}
-        kinds = [(node.model, node.zone, node.is_tainted) for node in self.nodes]
-        self._alike = [first.setdefault(kind, at) for at, kind in enumerate(kinds)]
-        self._known: dict[tuple[int, tuple[int, ...]], float] = {}
+
+    @abstractmethod
+    def best(self, fitting: Iterable[tuple[int, int]], pod: MixedPod) -> Taken:
+        """Choose among the nodes with room, given as their positions and the slices of each GPU there."""
 
     def take(self, _name: str, pod: MixedPod) -> Taken | None:
         """Place a pod; None if no node has room."""
@@ -70,7 +50,7 @@ class Fgd:
         fitting = [each for each in nodes if _has_room(self.free[each[0]], each[1], pod.gpus)]
         if not fitting:
             return None
-        taken = self._best(fitting, pod)
+        taken = self.best(fitting, pod)
         self._change(taken, -1)
         return taken
 
@@ -83,7 +63,66 @@ class Fgd:
         for gpu in gpus:
             self.free[at][gpu] += sign * slices
 
-    def _best(self, fitting: Iterable[tuple[int, int]], pod: MixedPod) -> Taken:
+
+def _has_room(free: Sequence[int], slices: int, gpus: int) -> bool:
+    if gpus == 1:
+        return max(free) >= slices
+    return sum([left >= slices for left in free]) >= gpus
+
+
+def _fullest(free: Sequence[int], slices: int, gpus: int) -> tuple[int, ...]:
+    """The GPUs with the least room that suffices."""
+    return tuple(
+        sorted([gpu for gpu, left in enumerate(free) if left >= slices], key=free.__getitem__)[:gpus]
+    )
+
+
+class FirstFit(Scanning):
+    """The first node, and its first GPUs."""
+
+    def best(self, fitting: Iterable[tuple[int, int]], pod: MixedPod) -> Taken:
+        """The first."""
+        at, slices = next(iter(fitting))
+        gpus = [gpu for gpu, left in enumerate(self.free[at]) if left >= slices]
+        return at, tuple(gpus[: pod.gpus]), slices
+
+
+class FullestNode(Scanning):
+    """Best fit by nodes: the node with the fewest free slices, and its fullest GPUs."""
+
+    def best(self, fitting: Iterable[tuple[int, int]], pod: MixedPod) -> Taken:
+        """The fullest."""
+        at, slices = min(fitting, key=lambda each: sum(self.free[each[0]]))
+        return at, _fullest(self.free[at], slices, pod.gpus), slices
+
+
+class FullestGpu(Scanning):
+    """Best fit by GPUs: those that have the fewest slices left afterwards."""
+
+    def best(self, fitting: Iterable[tuple[int, int]], pod: MixedPod) -> Taken:
+        """The fullest."""
+        choices = [(at, _fullest(self.free[at], slices, pod.gpus), slices) for at, slices in fitting]
+        return min(choices, key=lambda each: sum([self.free[each[0]][gpu] - each[2] for gpu in each[1]]))
+
+
+class Fgd(Scanning):
+    """The node and the GPUs whose fragments grow least in the eyes of the pods that will come.
+
+    As in the paper's implementation, the score is squeezed into whole numbers up to 100.
+    """
+
+    def __init__(self, cluster: MixedCluster, coming: Sequence[MixedPod]) -> None:
+        super().__init__(cluster)
+        self._typical = Counter(coming)
+        self._total = len(coming)
+        self._asking: dict[int, list[tuple[int, int, int]]] = {}
+        """Slices, GPUs and number of the pods that a node takes; by the first node that is alike."""
+        first: dict[tuple[str, str, bool], int] = {}
+        kinds = [(node.model, node.zone, node.is_tainted) for node in self.nodes]
+        self._alike = [first.setdefault(kind, at) for at, kind in enumerate(kinds)]
+        self._known: dict[tuple[int, tuple[int, ...]], float] = {}
+
+    def best(self, fitting: Iterable[tuple[int, int]], pod: MixedPod) -> Taken:
         """The node whose score is highest, and there the GPUs that leave the fewest fragments."""
         found: tuple[int, Taken] | None = None
         for at, slices in fitting:

@@ -120,10 +120,15 @@ def _pods(path: Path) -> tuple[TracePod, ...]:
             int(row["memory_mib"]),
             int(row["num_gpu"]),
             int(row["gpu_milli"]),
-            tuple(sorted(filter(None, row.get("gpu_spec", "").split("|")))),
+            model_names(row.get("gpu_spec", "")),
         )
         for row in _rows(path)
     )
+
+
+def model_names(spec: str) -> tuple[str, ...]:
+    """Read openb's column `gpu_spec`: models with bars between them, sorted; none where any will do."""
+    return tuple(sorted(set(spec.split("|")))) if spec else ()
 
 
 def _eighths(gpu_milli: int) -> int:

@@ -17,8 +17,16 @@ from bench.packing.mixed import (
     sizes,
     unlike,
 )
-from bench.packing.mixed_rules import Fgd, Ours, Unlearnt, request_for
-from bench.packing.regimes import REGIMES, allocated, measure, refused
+from bench.packing.mixed_rules import (
+    Fgd,
+    FirstFit,
+    FullestGpu,
+    FullestNode,
+    Ours,
+    Unlearnt,
+    request_for,
+)
+from bench.packing.regimes import REFERENCES, REGIMES, allocated, measure, refused
 
 SMALL = MixedNode("a", "T4", 1)
 LARGE = MixedNode("b", "A100-80", 1)
@@ -26,7 +34,13 @@ BOTH = MixedCluster((SMALL, LARGE))
 
 
 def every_rule(cluster, coming):
-    return Fgd(cluster, coming), Ours(cluster)
+    return [
+        FirstFit(cluster),
+        FullestNode(cluster),
+        FullestGpu(cluster),
+        Fgd(cluster, coming),
+        Ours(cluster),
+    ]
 
 
 def test_what_a_pod_requests_does_not_depend_on_where_it_goes():
@@ -83,11 +97,17 @@ def test_a_cluster_is_filled_by_as_much_as_it_holds_and_an_order_changes_nothing
 
 
 def test_a_seed_gives_the_same_figures_again():
-    assert measure("mixed", 3, ("ours",)) == measure("mixed", 3, ("ours",))
-    assert measure("mixed", 3, ("ours",)) != measure("mixed", 4, ("ours",))
+    assert measure("mixed", 3, ("first fit",)) == measure("mixed", 3, ("first fit",))
+    assert measure("mixed", 3, ("first fit",)) != measure("mixed", 4, ("first fit",))
 
 
-def test_on_a_cluster_for_which_nothing_was_tuned_ours_fills_as_much_as_fgd():
-    assert REGIMES["mixed"].kind == "filling"
-    found = [measure("mixed", seed, ("FGD", "ours")) for seed in (200, 201)]
-    assert sum(each["FGD"] - each["ours"] for each in found) / len(found) <= 1.5
+def behind(name):
+    """Points of a GPU by which ours fills less than the best reference, over two seeds."""
+    assert REGIMES[name].kind == "filling"
+    found = [measure(name, seed) for seed in (200, 201)]
+    mean = {rule: sum(each[rule] for each in found) / len(found) for rule in found[0]}
+    return max(mean[rule] for rule in REFERENCES) - mean["ours"]
+
+
+def test_on_a_cluster_for_which_nothing_was_tuned_ours_fills_as_much_as_the_best_reference():
+    assert behind("mixed") <= 1.5

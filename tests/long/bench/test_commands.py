@@ -14,6 +14,7 @@ TINY = {
     "bench.large_objects": ["--pods=4"],
     "bench.packing.regimes": ["--only=equal nodes, Philly, churn", "--seeds=1"],
     "bench.webhook": ["--rounds=1", "--seconds=1", "--starts=1", "--requests=100"],
+    "bench.rotation": ["--swaps", "5"],
 }
 BARS = {
     "bench.controller_loop": {
@@ -33,6 +34,7 @@ BARS = {
         "21 kB: CPU of a review": "<= 7.8",
         "3.5 kB, never met before: CPU of a review": "<= 8.4",
     },
+    "bench.rotation": {"failed handshakes in 5 swaps": "<= 0"},
 }
 
 
