@@ -21,12 +21,12 @@ import typer
 
 from bench import bodies
 from bench.harness import Bar, Figure, interleave, report
-from bench.instant_placer import ReadyPlacer
 from bench.machine import MEASURED_CORE, Watch, pin
-from bench.oversized import POLICIES
 from policies.loading.loader import load_policies
 from service.log import configure_logging
 from service.metrics import new_registry
+from testbed.instant_placer import ReadyPlacer
+from testbed.oversized import POLICIES
 from webhook.decision_log import DecisionLog
 from webhook.metrics import WebhookMetrics
 from webhook.review import Reviewer

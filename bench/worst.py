@@ -1,6 +1,6 @@
 """Run with `python -m bench.worst`: what a review may cost at worst, for every list, map and text of a pod.
 
-Each pod (bench/oversized.py) is reviewed three times, as in the webhook's process. The dearest of the three
+Each pod (testbed/oversized.py) is reviewed three times, as in the webhook's process. The dearest of the three
 counts: it is one step of the event loop.
 
 Then a namespace sends labelled pods of 256 KiB to a webhook process over 64 connections. The longest waits of
@@ -28,15 +28,15 @@ import uvloop
 from bench import bodies
 from bench.client import closed_loop
 from bench.harness import Bar, Figure, report
-from bench.instant_placer import ReadyPlacer
 from bench.machine import LOADING_CORE, MEASURED_CORE, Watch, pin
-from bench.oversized import POLICIES, SIZE, Shape, shapes
 from bench.processes import webhook
 from policies.loading.loader import load_policies
 from service.http.limits import KIB
 from service.http.sockets import bind
 from service.log import configure_logging
 from service.metrics import new_registry
+from testbed.instant_placer import ReadyPlacer
+from testbed.oversized import POLICIES, SIZE, Shape, shapes
 from webhook.decision_log import DecisionLog
 from webhook.metrics import WebhookMetrics
 from webhook.review import Reviewer

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.oversized import SIZE
+from testbed.oversized import SIZE
 from tests.webhook.admission.test_oversized import SHAPES
 from tests.webhook.support.bounded_work import check
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.oversized import SIZE, shapes
+from testbed.oversized import SIZE, shapes
 from tests.effort import by_turns
 from tests.webhook.support.bounded_work import check
 

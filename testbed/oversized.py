@@ -16,9 +16,9 @@ from typing import Any
 
 import jsonpatch
 
-from bench.instant_placer import ReadyPlacer
-from bench.members import GPU, JOBS, LIBRARY, MEMBERS, TEXTS, UNREAD, Member
 from policies.loading.loader import load_policies
+from testbed.instant_placer import ReadyPlacer
+from testbed.members import GPU, JOBS, LIBRARY, MEMBERS, TEXTS, UNREAD, Member
 from webhook.admission.pod import LABEL
 from webhook.admission.sizes import MAX_BYTES
 from webhook.review import Reviewer

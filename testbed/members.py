@@ -1,4 +1,4 @@
-"""What oversized pods (bench/oversized.py) are made of: members of every list and map, and every text."""
+"""What oversized pods (testbed/oversized.py) are made of: members of every list and map, and every text."""
 
 from __future__ import annotations
 
