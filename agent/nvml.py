@@ -6,13 +6,14 @@ import contextlib
 import ctypes
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pynvml as nvml
 
 from agent.gpu import CardIdentity, Gpu, GpuCondition, GpuSourceError, GpuUse, HealthEvent, ProcessUse
+from modes.mig_profiles import MEDIA, MigProfile
 from service.log import get_logger
 
 _MIB = 1024 * 1024
@@ -44,6 +45,9 @@ _SAMPLERS = (nvml.nvmlDeviceGetProcessesUtilizationInfo, nvml.nvmlDeviceGetProce
 FIRST_SAMPLES_MICROSECONDS = 60_000_000
 """How far the first question about the use by processes looks back."""
 _MAX_PERCENT = 100
+_EIGHTHS = 8
+_WITH_MEDIA = nvml.NVML_GPU_INSTANCE_PROFILE_1_SLICE_REV1, nvml.NVML_GPU_INSTANCE_PROFILE_2_SLICE_REV1
+"""Profiles with the media engines that only one instance can have."""
 Answer = TypeVar("Answer")
 
 
@@ -238,13 +242,15 @@ class Nvml:
 
     def _gpu(self, index: int) -> Gpu:
         device = _asked(nvml.nvmlDeviceGetHandleByIndex, index)
+        memory_mib, mig = _asked(nvml.nvmlDeviceGetMemoryInfo, device).total // _MIB, _is_in_mig_mode(device)
         return Gpu(
             index=index,
             uuid=_asked(nvml.nvmlDeviceGetUUID, device),
             model=_asked(nvml.nvmlDeviceGetName, device),
-            memory_mib=_asked(nvml.nvmlDeviceGetMemoryInfo, device).total // _MIB,
+            memory_mib=memory_mib,
             numa_node=self._numa_node(device),
-            mig=_is_in_mig_mode(device),
+            mig=mig,
+            mig_profiles=tuple(_mig_profiles(device, memory_mib)) if mig else (),
             reserved_mib=_reserved_mib(device),
             minor=_optional(nvml.nvmlDeviceGetMinorNumber, device),
         )
@@ -328,6 +334,35 @@ def _bus(device: Any) -> str | None:
 def _is_in_mig_mode(device: Any) -> bool:
     mig = _optional(nvml.nvmlDeviceGetMigMode, device)
     return mig is not None and bool(mig[0] == nvml.NVML_DEVICE_MIG_ENABLE)
+
+
+def _mig_profiles(device: Any, card_mib: int) -> Iterator[MigProfile]:
+    """Yield the profiles of a GPU in MIG mode, without those for graphics and of all or no media engines."""
+    for number in range(nvml.NVML_GPU_INSTANCE_PROFILE_1_SLICE_GFX):
+        info = _optional(nvml.nvmlDeviceGetGpuInstanceProfileInfo, device, number, 1)
+        places = _places(device, info.id) if info is not None else ()
+        if info is not None and places:
+            name = f"{info.sliceCount}g.{_gigabytes(int(info.memorySizeMB), card_mib)}gb"
+            media = MEDIA if number in _WITH_MEDIA else ""
+            starts, size = tuple(sorted(each.start for each in places)), places[0].size
+            yield MigProfile(
+                name + media, info.sliceCount, size, info.memorySizeMB, starts, info.instanceCount
+            )
+
+
+def _places(device: Any, profile: int) -> Sequence[Any]:
+    """Return where instances of a profile can be on a GPU; empty if the driver does not say."""
+    call, count = nvml.nvmlDeviceGetGpuInstancePossiblePlacements, ctypes.c_uint(0)
+    if _optional(call, device, profile, None, ctypes.byref(count)) is None:
+        return ()
+    found = (nvml.c_nvmlGpuInstancePlacement_t * count.value)()
+    return found if _optional(call, device, profile, found, ctypes.byref(count)) is not None else ()
+
+
+def _gigabytes(mib: int, card_mib: int) -> int:
+    """Return the GB in the name of a profile, as go-nvlib computes it: whole eighths of the card."""
+    eighths = -(-mib * _EIGHTHS // card_mib)
+    return (2 * eighths * -(-card_mib // 1024) + _EIGHTHS) // (2 * _EIGHTHS)
 
 
 def _reserved_mib(device: Any) -> int:

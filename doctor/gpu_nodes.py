@@ -33,6 +33,7 @@ class _GpuNodeStatus(msgspec.Struct):
     unlimited: UnlimitedContainers | None = None
     driver_limits: str = msgspec.field(default="", name="driverLimits")
     offer: str = ""
+    mig_profiles: list[msgspec.Raw] = msgspec.field(default=[], name="migProfiles")
 
 
 class GpuNodeObject(NamedObject):
@@ -68,5 +69,6 @@ def _says(node: str, status: _GpuNodeStatus) -> AgentSays:
         driver_limits=status.driver_limits,
         reserve_unknown=tuple(each.index for each in shared if each.reserved_mib == 0),
         has_mig=any(each.mig for each in status.gpus),
+        states_mig=bool(status.mig_profiles),
         memory_mib=min((each.memory_mib for each in shared), default=None),
     )

@@ -190,6 +190,8 @@ class AgentSays(msgspec.Struct, frozen=True):
     """Indices of shared GPUs for which the driver does not report its reserved memory."""
     has_mig: bool = False
     """Whether a GPU is in MIG mode."""
+    states_mig: bool = False
+    """Whether it reports the MIG profiles of the cards."""
     memory_mib: int | None = None
     """MiB of the smallest shared GPU; None without one."""
 

@@ -9,21 +9,23 @@ issue 227, for GH200 144GB of its pull request 139; H20 and H100 96GB are one ki
 configuration. Profiles for graphics (`+gfx`), with all media engines at once (`+me.all`) and with none
 (`-me`) are left out.
 
-Not listed are B300, GB300, H20-3e, RTX PRO 4500 and A100 64GB, as no output with the MiB of their profiles
-was found, and RTX PRO 5000, whose profiles differ between drivers (four slices in the guide for r580, two
-in r610's).
+The node agent reports the profiles of cards in MIG mode, as their driver states them. These count before the
+ones here, so cards that are not listed work too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kube.names import NVIDIA_DOMAIN, PARTITIONING_LABELS
 
 MIG_RESOURCE_PREFIX = NVIDIA_DOMAIN + "mig-"
 """Prefix of the resource name of a profile's instances, with the device plugin's strategy `mixed`."""
-_MEDIA = "+me"
+MEDIA = "+me"
+"""End of the names of profiles with the card's media engines."""
+_MAX_SLICES = 8
+"""Of compute or memory, that a card has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class MigProfile:
     @property
     def has_media_extensions(self) -> bool:
         """Whether it has the card's media engines, which only one instance can have."""
-        return self.name.endswith(_MEDIA)
+        return self.name.endswith(MEDIA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ def _of_eight(name: str, gigabytes: tuple[int, int, int, int], mib: tuple[int, i
         memory=8,
         profiles=(
             MigProfile(f"1g.{one[0]}gb", 1, 1, one[1], (0, 1, 2, 3, 4, 5, 6), 7),
-            MigProfile(f"1g.{one[0]}gb{_MEDIA}", 1, 1, one[1], (0, 1, 2, 3, 4, 5, 6), 1),
+            MigProfile(f"1g.{one[0]}gb{MEDIA}", 1, 1, one[1], (0, 1, 2, 3, 4, 5, 6), 1),
             MigProfile(f"1g.{two[0]}gb", 1, 2, two[1], (0, 2, 4, 6), 4),
             MigProfile(f"2g.{two[0]}gb", 2, 2, two[1], (0, 2, 4), 3),
             MigProfile(f"3g.{four[0]}gb", 3, 4, four[1], (0, 4), 2),
@@ -140,6 +142,21 @@ _PRODUCTS_OF = {
 """Products as GPU feature discovery writes them, without the vendor's name and the suffix for sharing."""
 CARDS = tuple(_PRODUCTS_OF)
 _CARD_OF = {product: card for card, products in _PRODUCTS_OF.items() for product in products.split()}
+
+
+def card_of_profiles(name: str, profiles: Iterable[MigProfile]) -> MigCard | None:
+    """Return the card with these profiles, as its driver states them; None if no card can have them.
+
+    A card's profiles differ in their sizes. This also bounds the number of its geometries.
+    """
+    ordered = tuple(sorted(profiles, key=lambda each: (each.memory, each.compute, each.name)))
+    sizes = {(each.compute, each.memory, each.has_media_extensions) for each in ordered}
+    compute = max([each.compute for each in ordered], default=0)
+    memory = max([start + each.memory for each in ordered for start in each.starts], default=0)
+    smallest = min([min(each.compute, each.memory) for each in ordered], default=0)
+    if len(sizes) < len(ordered) or smallest < 1 or max(compute, memory) > _MAX_SLICES:
+        return None
+    return MigCard(name, compute, memory, ordered)
 
 
 def card_of_product(label: str) -> MigCard | None:

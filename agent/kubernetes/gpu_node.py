@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,12 +24,13 @@ MAX_UNLIMITED = 16
 MAX_USES = 128
 """Likewise, of what containers use."""
 MAX_REASON = 256
+MAX_PROFILES = 16
 
 
 def manifest(  # noqa: PLR0913 what a report consists of
     node: str,
     node_uid: str,
-    gpus: Iterable[Gpu],
+    gpus: Collection[Gpu],
     state: AgentState,
     boot_id: str,
     *,
@@ -65,6 +67,8 @@ def manifest(  # noqa: PLR0913 what a report consists of
         status["usage"] = _usage(state.uses, state.uses_measured)
     if offer != "device-plugin":
         status["offer"] = offer
+    if profiles := _profiles(gpus):
+        status["migProfiles"] = profiles
     owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node_uid}
     return {
         "apiVersion": API_VERSION,
@@ -92,6 +96,12 @@ def _card(gpu: Gpu, state: AgentState, *, is_whole: bool) -> dict[str, Any]:
     if held is not None:
         card |= {"heldSlices": held.slices, "heldPods": held.pods}
     return card if why is None else {**card, "why": why[:MAX_TEXT]}
+
+
+def _profiles(gpus: Collection[Gpu]) -> list[dict[str, Any]]:
+    """Return the profiles of the cards in MIG mode; none if the node has cards of several models."""
+    found = next((gpu.mig_profiles for gpu in gpus if gpu.mig_profiles), ())
+    return [asdict(each) for each in found[:MAX_PROFILES]] if len({gpu.model for gpu in gpus}) == 1 else []
 
 
 def _unlimited(found: Collection[Unlimited]) -> dict[str, Any]:

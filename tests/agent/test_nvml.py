@@ -45,10 +45,9 @@ def source(node):
 def test_gpus_have_the_kernels_numa_node(node, source):
     node.write_numa_node(FIRST, 1)
     node.write_numa_node(SECOND, -1)
-    node.write_gpus(FIRST, replace(SECOND, mig=True))
     assert source.list_gpus() == (
         Gpu(0, "GPU-0", "NVIDIA H100", 81559, numa_node=1, minor=0),
-        Gpu(1, "GPU-1", "NVIDIA H100", 81559, mig=True, minor=1),
+        Gpu(1, "GPU-1", "NVIDIA H100", 81559, minor=1),
     )
 
 
@@ -68,6 +67,21 @@ def test_without_a_figure_of_reserved_memory_none_is_reserved(node, source, monk
     node.write_gpus(replace(FIRST, reserved_mib=600), SECOND)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", asked)
     assert source.list_gpus()[0].usable_mib == 81559
+
+
+def test_a_card_in_mig_mode_says_what_it_can_be_divided_into(node, source):
+    card = replace(SECOND, memory_mib=81920, mig=True)
+    node.write_gpus(replace(card, uuid="GPU-0", mig=False), card)
+    divided = [gpu.mig_profiles for gpu in source.list_gpus()]
+    assert divided[0] == ()
+    found = {each.name: (each.compute, each.memory, each.mib, each.starts) for each in divided[1]}
+    assert found == {
+        "1g.10gb": (1, 1, 10240, (0, 1, 2, 3, 4, 5, 6)),
+        "2g.20gb": (2, 2, 20480, (0, 2, 4)),
+        "3g.40gb": (3, 4, 40960, (0, 4)),
+        "4g.40gb": (4, 4, 40960, (0,)),
+        "7g.80gb": (7, 8, 81920, (0,)),
+    }
 
 
 def test_a_gpu_says_whether_it_was_put_into_mig_mode(node, source):

@@ -56,6 +56,8 @@ def test_a_divided_card_whose_profiles_nobody_knows_is_a_warning(labels, fact, r
     [(level, text)] = lines("mig-profiles", nodes=nodes, reports={"gpu-1": says(**report)})
     assert level == "warning"
     assert text.startswith("node gpu-1: the MIG profiles of NVIDIA-B300-SXM6-AC are not known")
+    reported = {"gpu-1": says(**report, states_mig=True)}
+    assert lines("mig-profiles", nodes=nodes, reports=reported)[0][0] == "ok"
 
 
 @pytest.mark.parametrize(

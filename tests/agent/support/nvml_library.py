@@ -25,6 +25,8 @@ MOST_PROCESSES = 64
 ARCHITECTURES = ((7.5, 5), (8.0, 6), (8.9, 7), (9.0, 8), (10.0, 9))
 """NVML's numbers of architectures, each of the capabilities below one."""
 NEWEST_ARCHITECTURE = 10
+SLICES = ((1, 1), (2, 2), (3, 4), (4, 4), (7, 8), (8, 8))
+"""Compute and memory slices of MIG profiles, by NVML's numbers."""
 
 
 class _Set:
@@ -154,6 +156,24 @@ class NvmlLibrary:
         if card.mig is None:
             raise _CodeError(nvml.NVML_ERROR_NOT_SUPPORTED)
         now._obj.value = pending._obj.value = int(card.mig)
+
+    @_of_card
+    def nvmlDeviceGetGpuInstanceProfileInfo(self, card, profile, info):
+        if card.mig is None or profile >= len(SLICES):
+            raise _CodeError(nvml.NVML_ERROR_NOT_SUPPORTED)
+        compute, memory = SLICES[profile]
+        found = info._obj
+        found.id, found.sliceCount, found.instanceCount = profile, compute, 7 // compute
+        found.memorySizeMB = card.memory_mib * memory // 8
+
+    @_of_card
+    def nvmlDeviceGetGpuInstancePossiblePlacements_v2(self, card, profile, places, count):
+        if not card.mig:
+            raise _CodeError(nvml.NVML_ERROR_NOT_SUPPORTED)
+        compute, memory = SLICES[profile]
+        count._obj.value = 7 // compute
+        for number in range(7 // compute if places is not None else 0):
+            places[number].start, places[number].size = number * memory, memory
 
     @_of_card
     def nvmlDeviceGetMemoryInfo(self, card, memory):
