@@ -60,6 +60,7 @@ class Nvml:
         pci_devices: the kernel's folder of PCI devices, for NUMA nodes.
         cgroups: control groups of the node, for limits by the driver.
         driver_root: where to look for the driver's library if no runtime put it into this container.
+        unified_mib: MiB of GPUs without memory of their own; 0 if there are none.
 
     Raises:
         GpuSourceError: the driver or its library is missing; the message says which.
@@ -70,12 +71,14 @@ class Nvml:
         pci_devices: Path = Path("/sys/bus/pci/devices"),
         cgroups: Path = Path("/sys/fs/cgroup"),
         driver_root: str | None = None,
+        unified_mib: int = 0,
     ) -> None:
         if driver_root is not None:
             _load_below(Path(driver_root))
         _asked(nvml.nvmlInit)
         self._pci_devices = pci_devices
         self._cgroups = cgroups
+        self._unified_mib = unified_mib
         self._waiting = threading.Lock()
         """Held while a thread waits: freeing a set of events meanwhile may crash the process."""
         self._events: Any = None
@@ -146,8 +149,8 @@ class Nvml:
         tells, error = uuid not in unwatched, unwatched.get(uuid)
         try:
             device = nvml.nvmlDeviceGetHandleByUUID(uuid)
-            nvml.nvmlDeviceGetMemoryInfo(device)
-        except nvml.NVMLError:
+            _memory(device)
+        except (nvml.NVMLError, GpuSourceError):
             return GpuCondition(answers=False, tells_xids=tells, watch_error=error)
         action, mig = _action(device), _is_in_mig_mode(device)
         recovery = _RECOVERIES.get(action, f"recovery action {action}")
@@ -175,7 +178,7 @@ class Nvml:
             GpuSourceError: the GPU, or the driver, does not answer.
         """
         device = _asked(nvml.nvmlDeviceGetHandleByUUID, uuid)
-        used = _asked(nvml.nvmlDeviceGetMemoryInfo, device).used
+        memory = _memory(device)
         busy = _optional(nvml.nvmlDeviceGetUtilizationRates, device)
         found = _optional(nvml.nvmlDeviceGetComputeRunningProcesses, device) or []
         samples = self._samples_of(device, uuid)
@@ -191,7 +194,8 @@ class Nvml:
         pids = {each.pid for each in processes}
         others_ran = any(busy != 0 for pid, busy in (samples or {}).items() if pid not in pids)
         known = samples is not None
-        return GpuUse(used // _MIB, percent, processes, knows_busy_processes=known, others_ran=others_ran)
+        used = memory.used // _MIB if memory is not None else sum(each.used_mib for each in processes)
+        return GpuUse(used, percent, processes, knows_busy_processes=known, others_ran=others_ran)
 
     def _samples_of(self, device: Any, uuid: str) -> Mapping[int, int | None] | None:
         """Return the per cent of time of each process that ran since the last question about this GPU.
@@ -242,7 +246,7 @@ class Nvml:
 
     def _gpu(self, index: int) -> Gpu:
         device = _asked(nvml.nvmlDeviceGetHandleByIndex, index)
-        memory_mib, mig = _asked(nvml.nvmlDeviceGetMemoryInfo, device).total // _MIB, _is_in_mig_mode(device)
+        memory_mib, mig = self._memory_mib(index, device), _is_in_mig_mode(device)
         return Gpu(
             index=index,
             uuid=_asked(nvml.nvmlDeviceGetUUID, device),
@@ -254,6 +258,17 @@ class Nvml:
             reserved_mib=_reserved_mib(device),
             minor=_optional(nvml.nvmlDeviceGetMinorNumber, device),
         )
+
+    def _memory_mib(self, index: int, device: Any) -> int:
+        memory = _memory(device)
+        if memory is not None:
+            return int(memory.total) // _MIB
+        if not self._unified_mib:
+            raise GpuSourceError(
+                f"GPU {index} ({_asked(nvml.nvmlDeviceGetName, device)}) has no memory of its own, so its"
+                " driver reports none: set agent.unifiedMemoryMiB (--unified-memory-mib)"
+            )
+        return self._unified_mib
 
     def _numa_node(self, device: Any) -> int | None:
         """Return the kernel's NUMA node of a GPU's PCI slot; None if unknown."""
@@ -329,6 +344,20 @@ def _bus(device: Any) -> str | None:
     pci = _optional(nvml.nvmlDeviceGetPciInfo, device)
     # NVML writes the domain in eight digits, the kernel in four.
     return None if pci is None else str(pci.busId).lower()[-len("0000:00:00.0") :]
+
+
+def _memory(device: Any) -> Any:
+    """Return a GPU's memory; None if it has none of its own, and shares the node's.
+
+    Raises:
+        GpuSourceError: the GPU, or the driver, does not answer.
+    """
+    try:
+        return nvml.nvmlDeviceGetMemoryInfo(device)
+    except nvml.NVMLError_NotSupported:
+        return None
+    except nvml.NVMLError as error:
+        raise GpuSourceError(f"NVML: nvmlDeviceGetMemoryInfo: {error}") from error
 
 
 def _is_in_mig_mode(device: Any) -> bool:

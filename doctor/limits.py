@@ -11,6 +11,9 @@ from kube.names import MIG_CONFIG_LABEL, MIG_CONFIG_STATE_LABEL
 
 HELD = "held"
 """What an agent says where the driver holds shares."""
+UNUSED = "not used: "
+"""Begin of the reason of an agent that may do without the driver."""
+_ESCAPES = "docs/getting-started/agent.md#what-still-escapes"
 _OTHER_CARDS = "run the agent there, which reports them, or turn MIG off (docs/operating/mig.md)"
 _OTHER_DRIVER = "upgrade driver or toolkit there"
 _UNDIVIDED = ("", "all-disabled")
@@ -36,9 +39,15 @@ def unlimited(seen: Seen) -> Iterator[Diagnosis]:
 
 
 def driver_limits(seen: Seen) -> Iterator[Diagnosis]:
-    """The driver holds shares where it is asked to."""
+    """What limits shares on each node, and what escapes; the driver, where it has to."""
     for node, says in current_reports(seen):
-        if says.driver_limits not in {"", HELD}:
+        if says.driver_limits == HELD:
+            what = f"shares are limited by {says.limit or 'driver'}: only managed memory escapes"
+            yield Diagnosis("ok", what, node=node)
+        elif says.limit and says.driver_limits.startswith(UNUSED):
+            what = f"shares are limited by {says.limit}, which some programs escape ({_ESCAPES})"
+            yield Diagnosis("ok", f"{what}; the driver is {says.driver_limits}", node=node)
+        elif says.driver_limits and not says.driver_limits.startswith(UNUSED):
             what = f"the driver does not limit shares (agent.driverLimits): {says.driver_limits}"
             is_old = "is not of version 2" in says.driver_limits
             repair = "boot the node with control groups of version 2" if is_old else _OTHER_DRIVER

@@ -10,7 +10,8 @@ from typing import Any
 from agent.container_use import ContainerUse
 from agent.gpu import Gpu
 from agent.options import Offer
-from agent.state import AgentState, Unlimited
+from agent.settings import NO_LIMITER
+from agent.state import HELD, AgentState, Unlimited
 from kube.names import API_VERSION
 
 MAX_GPUS = 64
@@ -36,6 +37,7 @@ def manifest(  # noqa: PLR0913 what a report consists of
     *,
     whole: Collection[str] = (),
     offer: Offer = "device-plugin",
+    limiter: str = NO_LIMITER,
 ) -> dict[str, Any]:
     """Return the object; the Node owns it, so it is deleted with the Node.
 
@@ -47,6 +49,7 @@ def manifest(  # noqa: PLR0913 what a report consists of
         boot_id: ID of the node's boot; empty if unknown.
         whole: UUIDs of the GPUs that are not divided.
         offer: how the GPUs are offered.
+        limiter: name of the limiter that the agent gives containers.
     """
     missing = state.missing
     cards = [_card(gpu, state, is_whole=gpu.uuid in whole) for gpu in gpus][:MAX_GPUS]
@@ -63,6 +66,9 @@ def manifest(  # noqa: PLR0913 what a report consists of
         status["unlimited"] = _unlimited(state.unlimited)
     if state.driver_limits is not None:
         status["driverLimits"] = state.driver_limits[:MAX_REASON]
+    limits = ["driver"] if state.driver_limits == HELD else []
+    if limits := limits + [limiter] * (limiter != NO_LIMITER):
+        status["limit"] = " and ".join(limits)[:MAX_NAME]
     if state.uses is not None:
         status["usage"] = _usage(state.uses, state.uses_measured)
     if offer != "device-plugin":

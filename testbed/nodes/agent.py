@@ -226,7 +226,7 @@ case "$1" in {limit_hook.NAME}) exec {limit} "$@";; *) exec {self._hook}.real "$
             f"--nvidia-cdi-hook={self._hook}",
             f"--driver-root={self._driver.folder}",
             f"--host-driver-root={self._driver.folder}",
-            "--driver-limits",
+            "--driver-limits=true",
             *(f"--divide={card}" for card in self.divide),
         ]
         environment = {**self._environment, "PYTHONPATH": str(CHECKOUT), **self._driver.environment}

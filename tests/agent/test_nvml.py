@@ -69,6 +69,21 @@ def test_without_a_figure_of_reserved_memory_none_is_reserved(node, source, monk
     assert source.list_gpus()[0].usable_mib == 81559
 
 
+def test_a_card_without_memory_of_its_own_has_the_mib_that_are_configured(node, source, monkeypatch):
+    def unsupported(device, version=None):
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+    node.write_gpus(replace(FIRST, name="NVIDIA GB10", processes=(RunningProcess(7, 512),)))
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", unsupported)
+    with pytest.raises(GpuSourceError, match=r"NVIDIA GB10\) has no memory .* set agent\.unifiedMemoryMiB"):
+        source.list_gpus()
+    configured = Nvml(node.root / "pci", node.root / "cgroup", unified_mib=114688)
+    assert configured.list_gpus()[0].usable_mib == 114688
+    assert configured.condition_of("GPU-0").why_unhealthy is None
+    assert configured.use_of("GPU-0").used_mib == 512
+    configured.close()
+
+
 def test_a_card_in_mig_mode_says_what_it_can_be_divided_into(node, source):
     card = replace(SECOND, memory_mib=81920, mig=True)
     node.write_gpus(replace(card, uuid="GPU-0", mig=False), card)

@@ -33,14 +33,18 @@ PROFILE = MigProfile("1g.34gb", 1, 1, 34048, (0, 1, 2), 3)
 MIG = Gpu(1, "GPU-b", "NVIDIA A100-80GB", 81920, mig=True)
 
 
-def reported(*gpus, uses=None, measured=None, missing=None, whole=(), offer="device-plugin", **known):
+OFFERING = "whole", "offer", "limiter"
+
+
+def reported(*gpus, uses=None, measured=None, missing=None, **known):
     """The object that is written of these GPUs, by default SMALL, and such a state."""
     state = AgentState([SMALL])
     state.set_registration("gpu-0", missing)
     state.uses, state.uses_measured = uses, measured
+    offering = {name: known.pop(name) for name in OFFERING if name in known}
     for name, value in known.items():
         setattr(state, name, value)
-    return manifest("gpu-1", "uid-1", gpus or [SMALL], state, "boot-1", whole=whole, offer=offer)
+    return manifest("gpu-1", "uid-1", gpus or [SMALL], state, "boot-1", **offering)
 
 
 def status(*gpus, **known):
@@ -94,11 +98,13 @@ def test_the_schema_knows_every_field_that_is_written():
         whole={"GPU-a"},
         unlimited=[unlimited("a")],
         driver_limits=HELD,
+        limiter="hami-core",
         uses=[use("a", idle_since=0)],
         measured=60,
         offer="dra",
     )
     assert found.keys() == known.keys()
+    assert found["limit"] == "driver and hami-core"
     assert found["gpus"][0].keys() == known["gpus"]["items"]["properties"].keys()
     assert found["migProfiles"][0].keys() == known["migProfiles"]["items"]["properties"].keys()
     for name in ("unlimited", "usage"):
