@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pynvml as nvml
 
 from agent.gpu import CardIdentity, Gpu, GpuCondition, GpuSourceError, GpuUse, HealthEvent, ProcessUse
-from modes.mig_profiles import MEDIA, MigProfile
+from modes.mig_profiles import MigProfile, name_of
 from service.log import get_logger
 
 _MIB = 1024 * 1024
@@ -45,7 +45,6 @@ _SAMPLERS = (nvml.nvmlDeviceGetProcessesUtilizationInfo, nvml.nvmlDeviceGetProce
 FIRST_SAMPLES_MICROSECONDS = 60_000_000
 """How far the first question about the use by processes looks back."""
 _MAX_PERCENT = 100
-_EIGHTHS = 8
 _WITH_MEDIA = nvml.NVML_GPU_INSTANCE_PROFILE_1_SLICE_REV1, nvml.NVML_GPU_INSTANCE_PROFILE_2_SLICE_REV1
 """Profiles with the media engines that only one instance can have."""
 Answer = TypeVar("Answer")
@@ -121,27 +120,24 @@ class Nvml:
             GpuSourceError: waiting failed; the GPUs may be healthy.
         """
         with self._waiting:
-            return self._next_event(seconds)
-
-    def _next_event(self, seconds: float) -> HealthEvent | None:
-        self._waits += 1
-        failed = any(error is not None for error in self._unwatched.values())
-        if self._events is not None and failed and self._waits % WAITS_UNTIL_TRIED == 0:
-            self._forget_events()
-        if self._events is None:
-            self._events = self._watch_events()
-        try:
-            data = nvml.nvmlEventSetWait_v2(self._events, int(seconds * 1000))
-        except nvml.NVMLError_Timeout:
-            return None
-        except nvml.NVMLError as error:
-            self._forget_events()
-            raise GpuSourceError(f"NVML: waiting for events: {error}") from error
-        try:
-            uuid = nvml.nvmlDeviceGetUUID(data.device)
-        except nvml.NVMLError:
-            uuid = None
-        return HealthEvent(uuid, int(data.eventData))
+            self._waits += 1
+            failed = any(error is not None for error in self._unwatched.values())
+            if self._events is not None and failed and self._waits % WAITS_UNTIL_TRIED == 0:
+                self._forget_events()
+            if self._events is None:
+                self._events = self._watch_events()
+            try:
+                data = nvml.nvmlEventSetWait_v2(self._events, int(seconds * 1000))
+            except nvml.NVMLError_Timeout:
+                return None
+            except nvml.NVMLError as error:
+                self._forget_events()
+                raise GpuSourceError(f"NVML: waiting for events: {error}") from error
+            try:
+                uuid = nvml.nvmlDeviceGetUUID(data.device)
+            except nvml.NVMLError:
+                uuid = None
+            return HealthEvent(uuid, int(data.eventData))
 
     def condition_of(self, uuid: str) -> GpuCondition:
         """Return whether a GPU answers, its mode, and the recovery that newer drivers ask for."""
@@ -200,12 +196,21 @@ class Nvml:
     def _samples_of(self, device: Any, uuid: str) -> Mapping[int, int | None] | None:
         """Return the per cent of time of each process that ran since the last question about this GPU.
 
-        The driver averages since a time stamp of its caller.
+        The driver averages since a time stamp of its caller. None if it does not report them.
         """
         now = time.time_ns() // 1000
         since = min(self._sampled.get(uuid, now - FIRST_SAMPLES_MICROSECONDS), now)
         self._sampled[uuid] = now
-        return _samples(device, since)
+        for call in _SAMPLERS:
+            try:
+                found = call(device, since)
+            except nvml.NVMLError_NotFound:
+                return {}
+            except nvml.NVMLError:
+                continue
+            # Some drivers return garbage for processes that have ended.
+            return {each.pid: each.smUtil if each.smUtil <= _MAX_PERCENT else None for each in found}
+        return None
 
     def why_no_driver_limits(self) -> str | None:
         """Return why the driver cannot limit containers on some GPU that is not in MIG mode; None if it can.
@@ -214,28 +219,16 @@ class Nvml:
         """
         if not (self._cgroups / "cgroup.controllers").is_file():
             return f"{self._cgroups} is not of version 2"
-        reasons = (self._why_no_limits_on(gpu.index) for gpu in self._known.values() if not gpu.mig)
-        return next(filter(None, reasons), None)
-
-    def used_by_group(self, uuid: str, group: Path) -> int | None:
-        """Return the MiB of a GPU that the driver counts for a control group; None if it does not say.
-
-        Args:
-            uuid: the GPU.
-            group: the folder of the control group, of version 2.
-        """
-        try:
-            return int(_limits_of(nvml.nvmlDeviceGetHandleByUUID(uuid), group).currentUsed) // _MIB
-        except nvml.NVMLError:
-            return None
-
-    def _why_no_limits_on(self, index: int) -> str | None:
-        try:
-            _limits_of(nvml.nvmlDeviceGetHandleByIndex(index), self._cgroups)
-        except nvml.NVMLError_NotFound:
-            return None  # it supports limits, and has none for this group
-        except nvml.NVMLError as error:
-            return f"GPU {index}: nvmlDeviceGetMemoryLimits_v1: {error}"
+        for gpu in self._known.values():
+            limits = nvml.c_nvmlGetMemoryLimits_v1_t()
+            limits.nameSpace = str(self._cgroups).encode()
+            try:
+                if not gpu.mig:
+                    nvml.nvmlDeviceGetMemoryLimits_v1(nvml.nvmlDeviceGetHandleByIndex(gpu.index), limits)
+            except nvml.NVMLError_NotFound:
+                continue  # it supports limits, and has none for this group
+            except nvml.NVMLError as error:
+                return f"GPU {gpu.index}: nvmlDeviceGetMemoryLimits_v1: {error}"
         return None
 
     def close(self) -> None:
@@ -327,18 +320,6 @@ def _load_below(root: Path) -> None:
             return
 
 
-def _limits_of(device: Any, group: Path) -> Any:
-    """Return the limits of a control group, and what it uses.
-
-    Raises:
-        nvml.NVMLError: the driver does not know them.
-    """
-    limits = nvml.c_nvmlGetMemoryLimits_v1_t()
-    limits.nameSpace = str(group).encode()
-    nvml.nvmlDeviceGetMemoryLimits_v1(device, limits)
-    return limits
-
-
 def _bus(device: Any) -> str | None:
     """Return a GPU's PCI slot as the kernel writes it; None if unknown."""
     pci = _optional(nvml.nvmlDeviceGetPciInfo, device)
@@ -371,12 +352,9 @@ def _mig_profiles(device: Any, card_mib: int) -> Iterator[MigProfile]:
         info = _optional(nvml.nvmlDeviceGetGpuInstanceProfileInfo, device, number, 1)
         places = _places(device, info.id) if info is not None else ()
         if info is not None and places:
-            name = f"{info.sliceCount}g.{_gigabytes(int(info.memorySizeMB), card_mib)}gb"
-            media = MEDIA if number in _WITH_MEDIA else ""
+            name = name_of(info.sliceCount, info.memorySizeMB, card_mib, has_media=number in _WITH_MEDIA)
             starts, size = tuple(sorted(each.start for each in places)), places[0].size
-            yield MigProfile(
-                name + media, info.sliceCount, size, info.memorySizeMB, starts, info.instanceCount
-            )
+            yield MigProfile(name, info.sliceCount, size, info.memorySizeMB, starts, info.instanceCount)
 
 
 def _places(device: Any, profile: int) -> Sequence[Any]:
@@ -388,30 +366,10 @@ def _places(device: Any, profile: int) -> Sequence[Any]:
     return found if _optional(call, device, profile, found, ctypes.byref(count)) is not None else ()
 
 
-def _gigabytes(mib: int, card_mib: int) -> int:
-    """Return the GB in the name of a profile, as go-nvlib computes it: whole eighths of the card."""
-    eighths = -(-mib * _EIGHTHS // card_mib)
-    return (2 * eighths * -(-card_mib // 1024) + _EIGHTHS) // (2 * _EIGHTHS)
-
-
 def _reserved_mib(device: Any) -> int:
     """Return the memory of a GPU that the driver reserves; 0 if the driver (before R510) does not say."""
     memory = _optional(nvml.nvmlDeviceGetMemoryInfo, device, nvml.nvmlMemory_v2)
     return 0 if memory is None else -(-int(memory.reserved) // _MIB)
-
-
-def _samples(device: Any, since: int) -> Mapping[int, int | None] | None:
-    """Return the per cent of time of processes that ran since then; None if the driver does not report it."""
-    for call in _SAMPLERS:
-        try:
-            found = call(device, since)
-        except nvml.NVMLError_NotFound:
-            return {}
-        except nvml.NVMLError:
-            continue
-        # Some drivers return garbage for processes that have ended.
-        return {each.pid: each.smUtil if each.smUtil <= _MAX_PERCENT else None for each in found}
-    return None
 
 
 def _action(device: Any) -> int:

@@ -163,13 +163,6 @@ class AgentOptions:
             default="no such GPU is offered",
         ),
     ] = 0
-    driver_metrics: Annotated[
-        bool,
-        Flag(
-            "Measure the GPU memory of containers by the driver's own counters (615, control groups of "
-            "version 2) instead of by process: needs /var/log/containers and the node's /sys/fs/cgroup."
-        ),
-    ] = False
     nvidia_ctk: Annotated[
         str | None,
         Flag(
@@ -223,8 +216,6 @@ class AgentOptions:
     log_format: LineFormat = "auto"
     container_logs: str = "/var/log/containers"
     """Folder of the kubelet's links to logs, which name containers by ID."""
-    cgroups: str = "/sys/fs/cgroup"
-    """The node's control groups, for this process."""
     proc: str = "/proc"
     """The node's processes, for this process."""
 

@@ -42,12 +42,6 @@ def full_geometries(card: MigCard) -> tuple[Geometry, ...]:
     )
 
 
-def most_instances(card: MigCard, profile: str) -> int:
-    """Return the maximum number of instances of one profile on the card; 0 for an unknown profile."""
-    known = card.profile(profile)
-    return known.most if known is not None else 0
-
-
 def _arranged(card: MigCard, start: int, placed: tuple[Placement, ...]) -> Iterator[tuple[Placement, ...]]:
     if start >= card.memory:
         yield placed

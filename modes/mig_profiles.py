@@ -22,8 +22,7 @@ from kube.names import NVIDIA_DOMAIN, PARTITIONING_LABELS
 
 MIG_RESOURCE_PREFIX = NVIDIA_DOMAIN + "mig-"
 """Prefix of the resource name of a profile's instances, with the device plugin's strategy `mixed`."""
-MEDIA = "+me"
-"""End of the names of profiles with the card's media engines."""
+_MEDIA = "+me"
 _MAX_SLICES = 8
 """Of compute or memory, that a card has."""
 
@@ -53,7 +52,7 @@ class MigProfile:
     @property
     def has_media_extensions(self) -> bool:
         """Whether it has the card's media engines, which only one instance can have."""
-        return self.name.endswith(MEDIA)
+        return self.name.endswith(_MEDIA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ def _of_eight(name: str, gigabytes: tuple[int, int, int, int], mib: tuple[int, i
         memory=8,
         profiles=(
             MigProfile(f"1g.{one[0]}gb", 1, 1, one[1], (0, 1, 2, 3, 4, 5, 6), 7),
-            MigProfile(f"1g.{one[0]}gb{MEDIA}", 1, 1, one[1], (0, 1, 2, 3, 4, 5, 6), 1),
+            MigProfile(f"1g.{one[0]}gb{_MEDIA}", 1, 1, one[1], (0, 1, 2, 3, 4, 5, 6), 1),
             MigProfile(f"1g.{two[0]}gb", 1, 2, two[1], (0, 2, 4, 6), 4),
             MigProfile(f"2g.{two[0]}gb", 2, 2, two[1], (0, 2, 4), 3),
             MigProfile(f"3g.{four[0]}gb", 3, 4, four[1], (0, 4), 2),
@@ -142,6 +141,12 @@ _PRODUCTS_OF = {
 """Products as GPU feature discovery writes them, without the vendor's name and the suffix for sharing."""
 CARDS = tuple(_PRODUCTS_OF)
 _CARD_OF = {product: card for card, products in _PRODUCTS_OF.items() for product in products.split()}
+
+
+def name_of(compute: int, mib: int, card_mib: int, *, has_media: bool) -> str:
+    """Return the name of a profile of a card, as NVIDIA's go-nvlib makes it: its GB are whole eighths."""
+    twice = 2 * -(-mib * 8 // card_mib) * -(-card_mib // 1024)
+    return f"{compute}g.{(twice + 8) // 16}gb{_MEDIA if has_media else ''}"
 
 
 def card_of_profiles(name: str, profiles: Iterable[MigProfile]) -> MigCard | None:

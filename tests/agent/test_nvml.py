@@ -11,11 +11,9 @@ import pytest
 from agent.gpu import Gpu, GpuCondition, GpuSourceError, GpuUse, HealthEvent, ProcessUse
 from agent.nvml import Nvml
 from testbed.nvidia.cards import (
-    LIMITS_OFFERED,
     SAMPLES_OF_NEW,
     SAMPLES_OF_OLD,
     Card,
-    CountedGroup,
     RunningProcess,
     WaitError,
     Xid,
@@ -301,15 +299,6 @@ def test_a_gpu_in_mig_mode_is_not_asked_for_limits_by_the_driver(node, source):
     node.write_gpus(*divided, limits=pynvml.NVML_ERROR_NOT_SUPPORTED)
     source.list_gpus()
     assert source.why_no_driver_limits() is None
-
-
-def test_a_driver_that_counts_tells_what_a_control_group_uses_of_a_gpu(node, source, tmp_path):
-    group = tmp_path / "kubepods" / "one"
-    assert source.used_by_group("GPU-0", group) is None, "a driver before 615"
-    node.write_gpus(replace(FIRST, groups=(CountedGroup("one", 1536),)), SECOND, limits=LIMITS_OFFERED)
-    assert source.used_by_group("GPU-0", group) == 1536
-    assert source.used_by_group("GPU-1", group) is None
-    assert source.used_by_group("GPU-gone", group) is None
 
 
 @pytest.mark.parametrize("folder", ["usr/lib64", "usr/lib/x86_64-linux-gnu"])

@@ -179,19 +179,6 @@ def test_it_sees_the_nodes_processes_only_where_the_values_ask_for_the_metrics_o
     assert {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]} in rules
 
 
-def test_it_reads_the_nodes_control_groups_where_the_driver_is_to_count_memory(helm):
-    pod = agent_of(helm, merged(driverMetrics=True))
-    assert "hostPID" not in pod
-    [agent] = pod["containers"]
-    assert "--driver-metrics" in agent["args"]
-    assert agent["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-    mounts = {each["mountPath"]: each.get("readOnly") for each in agent["volumeMounts"]}
-    assert (mounts["/sys/fs/cgroup"], mounts["/var/log/containers"]) == (True, True)
-    sees_more = agent_of(helm, merged(driverMetrics=True, podMetrics=True))["containers"][0]
-    assert "--driver-metrics" not in sees_more["args"]
-    assert "/sys/fs/cgroup" not in {each["mountPath"] for each in sees_more["volumeMounts"]}
-
-
 def test_the_library_comes_from_the_image_of_the_policys_limiter(helm):
     mirror = {"hami-core": {"extends": "hami-core", "initContainer": {"image": "mirror.test/hamicore:v2"}}}
     pod = agent_of(helm, {**ON, "limiters": mirror})

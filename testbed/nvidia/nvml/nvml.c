@@ -221,11 +221,5 @@ BODY(nvmlDeviceGetFieldValues, int count, nvmlFieldValue_t *values) {
 OF_DEVICE(nvmlDeviceGetMemoryLimits_v1, nvmlGetMemoryLimits_v1_t *limits) ASK(nvmlDeviceGetMemoryLimits_v1, limits)
 BODY(nvmlDeviceGetMemoryLimits_v1, nvmlGetMemoryLimits_v1_t *limits) {
   *limits = (nvmlGetMemoryLimits_v1_t){limits->nameSpace, 0, ~0ULL, 0};
-  const char *name = limits->nameSpace ? strrchr(limits->nameSpace, '/') : NULL;
-  for (unsigned i = 0; name && i < card->groups; i++)
-    if (strstr(name, card->group[i].name)) {
-      limits->currentUsed = card->group[i].mib * MIB;
-      return NVML_SUCCESS;
-    }
   return node.limits;
 }

@@ -202,10 +202,7 @@ class NvmlLibrary:
 
     @_of_card
     def nvmlDeviceGetMemoryLimits_v1(self, card, limits):
-        name = (limits._obj.nameSpace or "").rpartition("/")[2]
-        used = [group.used_mib for group in card.groups if group.name in name]
-        limits._obj.currentUsed = used[0] * MIB if used else 0
-        if not used and self.node.limits:
+        if self.node.limits:
             raise _CodeError(self.node.limits)
 
     @_of_card
