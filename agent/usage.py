@@ -40,10 +40,8 @@ class Usage:
         self._metrics = UsageMetrics(agent.registry)
         self._history = UseHistory()
         self._check = LimiterCheck(agent.policy.limiter, self._proc)
-        self._log = get_logger("usage")
-        self._failed = RecurringError(
-            self._log.warning, "cannot see which containers hold shares", KubeletError
-        )
+        log = get_logger("usage").warning
+        self._failed = RecurringError(log, "cannot see which containers hold shares", KubeletError)
 
     async def run(self) -> None:
         """Measure the GPUs and their processes until cancelled."""
@@ -59,7 +57,9 @@ class Usage:
         found = await asyncio.to_thread(attribute, pids, self._logs, self._proc)
         processes = [(pid, each.id.id) for pid, each in found.containers.items()]
         with_limiter = await asyncio.to_thread(self._check.has_limiter, processes)
-        holders = await self._holders()
+        holders: list[Holder] | None = None
+        with self._failed:
+            holders = await self._kubelet.holders()
         held = await self._held.shares_of(holders)
         seen = _seen_by_process(held.shares, uses, found)
         # No await from here on, so that the metrics are read completely.
@@ -72,17 +72,15 @@ class Usage:
             self._metrics.set_share(name, share)
         self._set_uses(held if holders is not None else None, seen)
         unlimited = self._find_unlimited(uses, found, with_limiter, held.shares)
-        is_known = self._check.can_tell and self._knows_containers
+        is_known = self._check.can_tell and self._logs.is_dir()
         self._state.unlimited = tuple(unlimited) if is_known else None
 
-    @property
-    def _knows_containers(self) -> bool:
-        """Whether the containers of processes can be found: without the links to logs they cannot."""
-        return self._logs.is_dir()
-
     def _set_uses(self, held: HeldShares | None, seen: Iterable[SeenUse]) -> None:
-        """Update what containers have used; nothing changes while the kubelet does not list them."""
-        if not self._knows_containers:
+        """Update what containers have used; nothing changes while the kubelet does not list them.
+
+        Without the links to logs it is not known which containers processes are of.
+        """
+        if not self._logs.is_dir():
             self._state.set_uses(None, int(time.time()))
         elif held is not None:
             holders = {(name, share.gpu.index) for name, share in held.shares}
@@ -122,11 +120,6 @@ class Usage:
                     container = name.namespace, name.pod, known.pod_uid, name.container, known.id
                     unlimited[Unlimited(*container, gpu.index, mib)] = None
         return list(unlimited)
-
-    async def _holders(self) -> list[Holder] | None:
-        with self._failed:
-            return await self._kubelet.holders()
-        return None
 
 
 def _by_container(use: GpuUse, found: Attribution) -> Mapping[ContainerName, Sequence[ProcessUse]]:
