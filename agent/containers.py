@@ -5,8 +5,9 @@ For that the agent's pod needs `hostPID` and /var/log/containers; without them n
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,18 +23,6 @@ class ContainerName:
     namespace: str
     pod: str
     container: str
-
-
-def running_containers(logs: Path) -> dict[str, ContainerName]:
-    """Return the node's containers by ID, from the kubelet's links to their logs; none without links."""
-    try:
-        names = [path.name for path in logs.iterdir()]
-    except OSError:
-        return {}
-    found = [match for name in names if (match := _LOG.fullmatch(name))]
-    return {
-        match["id"]: ContainerName(match["namespace"], match["pod"], match["container"]) for match in found
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +54,28 @@ class Attribution:
 
 def attribute(pids: Collection[int], logs: Path, proc: Path) -> Attribution:
     """Find the containers of processes; it reads files."""
-    names = running_containers(logs) if pids else {}
+    names = dict(_named_by_logs(logs)) if pids else {}
     containers: dict[int, RunningContainer] = {}
     unknown = set()
     for pid in sorted(pids):
-        groups = _groups_of(pid, proc)
-        found = container_in(groups) if groups is not None else None
+        try:
+            found = container_in((proc / str(pid) / "cgroup").read_text())
+        except OSError:
+            unknown.add(pid)
+            continue
         if found is not None and found.id in names:
             containers[pid] = RunningContainer(names[found.id], found)
-        elif found is not None or groups is None:
+        elif found is not None:
             unknown.add(pid)
     return Attribution(containers, frozenset(unknown))
 
 
-def _groups_of(pid: int, proc: Path) -> str | None:
-    try:
-        return (proc / str(pid) / "cgroup").read_text()
-    except OSError:
-        return None
+def _named_by_logs(logs: Path) -> Iterator[tuple[str, ContainerName]]:
+    """Yield the node's containers by ID, from the kubelet's links to their logs."""
+    with contextlib.suppress(OSError):
+        for path in logs.iterdir():
+            if (match := _LOG.fullmatch(path.name)) is not None:
+                yield match["id"], ContainerName(match["namespace"], match["pod"], match["container"])
 
 
 def container_in(groups: str) -> ContainerId | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from modes.mig_profiles import MigProfile
+
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
@@ -23,6 +25,8 @@ class Gpu:
     """Memory that the driver reserves, rounded up: programs cannot use it."""
     minor: int | None = None
     """Number of its device node; None if the driver does not state it."""
+    mig_profiles: tuple[MigProfile, ...] = ()
+    """Instances that it can be divided into, if it is in MIG mode and the driver states them."""
 
     @property
     def usable_mib(self) -> int:

@@ -6,13 +6,14 @@ import contextlib
 import ctypes
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pynvml as nvml
 
 from agent.gpu import CardIdentity, Gpu, GpuCondition, GpuSourceError, GpuUse, HealthEvent, ProcessUse
+from modes.mig_profiles import MigProfile, name_of
 from service.log import get_logger
 
 _MIB = 1024 * 1024
@@ -46,6 +47,8 @@ _NO_SAMPLES = (nvml.NVML_ERROR_NOT_FOUND, nvml.NVML_SUCCESS)
 FIRST_SAMPLES_MICROSECONDS = 60_000_000
 """How far the first question about the use by processes looks back."""
 _MAX_PERCENT = 100
+_WITH_MEDIA = nvml.NVML_GPU_INSTANCE_PROFILE_1_SLICE_REV1, nvml.NVML_GPU_INSTANCE_PROFILE_2_SLICE_REV1
+"""Profiles with the media engines that only one instance can have."""
 Answer = TypeVar("Answer")
 
 
@@ -58,6 +61,7 @@ class Nvml:
         pci_devices: the kernel's folder of PCI devices, for NUMA nodes.
         cgroups: control groups of the node, for limits by the driver.
         driver_root: where to look for the driver's library if no runtime put it into this container.
+        unified_mib: MiB of GPUs without memory of their own; 0 if there are none.
 
     Raises:
         GpuSourceError: the driver or its library is missing; the message says which.
@@ -68,12 +72,14 @@ class Nvml:
         pci_devices: Path = Path("/sys/bus/pci/devices"),
         cgroups: Path = Path("/sys/fs/cgroup"),
         driver_root: str | None = None,
+        unified_mib: int = 0,
     ) -> None:
         if driver_root is not None:
             _load_below(Path(driver_root))
         _asked(nvml.nvmlInit)
         self._pci_devices = pci_devices
         self._cgroups = cgroups
+        self._unified_mib = unified_mib
         self._waiting = threading.Lock()
         """Held while a thread waits: freeing a set of events meanwhile may crash the process."""
         self._events: Any = None
@@ -116,27 +122,24 @@ class Nvml:
             GpuSourceError: waiting failed; the GPUs may be healthy.
         """
         with self._waiting:
-            return self._next_event(seconds)
-
-    def _next_event(self, seconds: float) -> HealthEvent | None:
-        self._waits += 1
-        failed = any(error is not None for error in self._unwatched.values())
-        if self._events is not None and failed and self._waits % WAITS_UNTIL_TRIED == 0:
-            self._forget_events()
-        if self._events is None:
-            self._events = self._watch_events()
-        try:
-            data = nvml.nvmlEventSetWait_v2(self._events, int(seconds * 1000))
-        except nvml.NVMLError_Timeout:
-            return None
-        except nvml.NVMLError as error:
-            self._forget_events()
-            raise GpuSourceError(f"NVML: waiting for events: {error}") from error
-        try:
-            uuid = nvml.nvmlDeviceGetUUID(data.device)
-        except nvml.NVMLError:
-            uuid = None
-        return HealthEvent(uuid, int(data.eventData))
+            self._waits += 1
+            failed = any(error is not None for error in self._unwatched.values())
+            if self._events is not None and failed and self._waits % WAITS_UNTIL_TRIED == 0:
+                self._forget_events()
+            if self._events is None:
+                self._events = self._watch_events()
+            try:
+                data = nvml.nvmlEventSetWait_v2(self._events, int(seconds * 1000))
+            except nvml.NVMLError_Timeout:
+                return None
+            except nvml.NVMLError as error:
+                self._forget_events()
+                raise GpuSourceError(f"NVML: waiting for events: {error}") from error
+            try:
+                uuid = nvml.nvmlDeviceGetUUID(data.device)
+            except nvml.NVMLError:
+                uuid = None
+            return HealthEvent(uuid, int(data.eventData))
 
     def condition_of(self, uuid: str) -> GpuCondition:
         """Return whether a GPU answers, its mode, and the recovery that newer drivers ask for."""
@@ -144,8 +147,8 @@ class Nvml:
         tells, error = uuid not in unwatched, unwatched.get(uuid)
         try:
             device = nvml.nvmlDeviceGetHandleByUUID(uuid)
-            nvml.nvmlDeviceGetMemoryInfo(device)
-        except nvml.NVMLError:
+            _memory(device)
+        except (nvml.NVMLError, GpuSourceError):
             return GpuCondition(answers=False, tells_xids=tells, watch_error=error)
         action, mig = _action(device), _is_in_mig_mode(device)
         recovery = _RECOVERIES.get(action, f"recovery action {action}")
@@ -173,7 +176,7 @@ class Nvml:
             GpuSourceError: the GPU, or the driver, does not answer.
         """
         device = _asked(nvml.nvmlDeviceGetHandleByUUID, uuid)
-        used = _asked(nvml.nvmlDeviceGetMemoryInfo, device).used
+        memory = _memory(device)
         busy = _optional(nvml.nvmlDeviceGetUtilizationRates, device)
         found = _optional(nvml.nvmlDeviceGetComputeRunningProcesses, device) or []
         samples = self._samples_of(device, uuid)
@@ -189,7 +192,8 @@ class Nvml:
         pids = {each.pid for each in processes}
         others_ran = any(busy != 0 for pid, busy in (samples or {}).items() if pid not in pids)
         known = samples is not None
-        return GpuUse(used // _MIB, percent, processes, knows_busy_processes=known, others_ran=others_ran)
+        used = memory.used // _MIB if memory is not None else sum(each.used_mib for each in processes)
+        return GpuUse(used, percent, processes, knows_busy_processes=known, others_ran=others_ran)
 
     def _samples_of(self, device: Any, uuid: str) -> Mapping[int, int | None] | None:
         """Return the per cent of time of each process that ran since the last question about this GPU.
@@ -217,28 +221,16 @@ class Nvml:
         """
         if not (self._cgroups / "cgroup.controllers").is_file():
             return f"{self._cgroups} is not of version 2"
-        reasons = (self._why_no_limits_on(gpu.index) for gpu in self._known.values() if not gpu.mig)
-        return next(filter(None, reasons), None)
-
-    def used_by_group(self, uuid: str, group: Path) -> int | None:
-        """Return the MiB of a GPU that the driver counts for a control group; None if it does not say.
-
-        Args:
-            uuid: the GPU.
-            group: the folder of the control group, of version 2.
-        """
-        try:
-            return int(_limits_of(nvml.nvmlDeviceGetHandleByUUID(uuid), group).currentUsed) // _MIB
-        except nvml.NVMLError:
-            return None
-
-    def _why_no_limits_on(self, index: int) -> str | None:
-        try:
-            _limits_of(nvml.nvmlDeviceGetHandleByIndex(index), self._cgroups)
-        except nvml.NVMLError_NotFound:
-            return None  # it supports limits, and has none for this group
-        except nvml.NVMLError as error:
-            return f"GPU {index}: nvmlDeviceGetMemoryLimits_v1: {error}"
+        for gpu in self._known.values():
+            limits = nvml.c_nvmlGetMemoryLimits_v1_t()
+            limits.nameSpace = str(self._cgroups).encode()
+            try:
+                if not gpu.mig:
+                    nvml.nvmlDeviceGetMemoryLimits_v1(nvml.nvmlDeviceGetHandleByIndex(gpu.index), limits)
+            except nvml.NVMLError_NotFound:
+                continue  # it supports limits, and has none for this group
+            except nvml.NVMLError as error:
+                return f"GPU {gpu.index}: nvmlDeviceGetMemoryLimits_v1: {error}"
         return None
 
     def close(self) -> None:
@@ -249,16 +241,29 @@ class Nvml:
 
     def _gpu(self, index: int) -> Gpu:
         device = _asked(nvml.nvmlDeviceGetHandleByIndex, index)
+        memory_mib, mig = self._memory_mib(index, device), _is_in_mig_mode(device)
         return Gpu(
             index=index,
             uuid=_asked(nvml.nvmlDeviceGetUUID, device),
             model=_asked(nvml.nvmlDeviceGetName, device),
-            memory_mib=_asked(nvml.nvmlDeviceGetMemoryInfo, device).total // _MIB,
+            memory_mib=memory_mib,
             numa_node=self._numa_node(device),
-            mig=_is_in_mig_mode(device),
+            mig=mig,
+            mig_profiles=tuple(_mig_profiles(device, memory_mib)) if mig else (),
             reserved_mib=_reserved_mib(device),
             minor=_optional(nvml.nvmlDeviceGetMinorNumber, device),
         )
+
+    def _memory_mib(self, index: int, device: Any) -> int:
+        memory = _memory(device)
+        if memory is not None:
+            return int(memory.total) // _MIB
+        if not self._unified_mib:
+            raise GpuSourceError(
+                f"GPU {index} ({_asked(nvml.nvmlDeviceGetName, device)}) has no memory of its own, so its"
+                " driver reports none: set agent.unifiedMemoryMiB (--unified-memory-mib)"
+            )
+        return self._unified_mib
 
     def _numa_node(self, device: Any) -> int | None:
         """Return the kernel's NUMA node of a GPU's PCI slot; None if unknown."""
@@ -317,18 +322,6 @@ def _load_below(root: Path) -> None:
             return
 
 
-def _limits_of(device: Any, group: Path) -> Any:
-    """Return the limits of a control group, and what it uses.
-
-    Raises:
-        nvml.NVMLError: the driver does not know them.
-    """
-    limits = nvml.c_nvmlGetMemoryLimits_v1_t()
-    limits.nameSpace = str(group).encode()
-    nvml.nvmlDeviceGetMemoryLimits_v1(device, limits)
-    return limits
-
-
 def _bus(device: Any) -> str | None:
     """Return a GPU's PCI slot as the kernel writes it; None if unknown."""
     pci = _optional(nvml.nvmlDeviceGetPciInfo, device)
@@ -336,9 +329,43 @@ def _bus(device: Any) -> str | None:
     return None if pci is None else str(pci.busId).lower()[-len("0000:00:00.0") :]
 
 
+def _memory(device: Any) -> Any:
+    """Return a GPU's memory; None if it has none of its own, and shares the node's.
+
+    Raises:
+        GpuSourceError: the GPU, or the driver, does not answer.
+    """
+    try:
+        return nvml.nvmlDeviceGetMemoryInfo(device)
+    except nvml.NVMLError_NotSupported:
+        return None
+    except nvml.NVMLError as error:
+        raise GpuSourceError(f"NVML: nvmlDeviceGetMemoryInfo: {error}") from error
+
+
 def _is_in_mig_mode(device: Any) -> bool:
     mig = _optional(nvml.nvmlDeviceGetMigMode, device)
     return mig is not None and bool(mig[0] == nvml.NVML_DEVICE_MIG_ENABLE)
+
+
+def _mig_profiles(device: Any, card_mib: int) -> Iterator[MigProfile]:
+    """Yield the profiles of a GPU in MIG mode, without those for graphics and of all or no media engines."""
+    for number in range(nvml.NVML_GPU_INSTANCE_PROFILE_1_SLICE_GFX):
+        info = _optional(nvml.nvmlDeviceGetGpuInstanceProfileInfo, device, number, 1)
+        places = _places(device, info.id) if info is not None else ()
+        if info is not None and places:
+            name = name_of(info.sliceCount, info.memorySizeMB, card_mib, has_media=number in _WITH_MEDIA)
+            starts, size = tuple(sorted(each.start for each in places)), places[0].size
+            yield MigProfile(name, info.sliceCount, size, info.memorySizeMB, starts, info.instanceCount)
+
+
+def _places(device: Any, profile: int) -> Sequence[Any]:
+    """Return where instances of a profile can be on a GPU; empty if the driver does not say."""
+    call, count = nvml.nvmlDeviceGetGpuInstancePossiblePlacements, ctypes.c_uint(0)
+    if _optional(call, device, profile, None, ctypes.byref(count)) is None:
+        return ()
+    found = (nvml.c_nvmlGpuInstancePlacement_t * count.value)()
+    return found if _optional(call, device, profile, found, ctypes.byref(count)) is not None else ()
 
 
 def _reserved_mib(device: Any) -> int:

@@ -13,8 +13,12 @@ from service.options import DEFAULT_POLICIES, LOOPBACK, Flag, HealthPort, LineFo
 
 DeviceListStrategy = Literal["cdi", "volume-mounts", "envvar"]
 Offer = Literal["device-plugin", "dra"]
+DriverLimits = Literal["auto", "true", "false"]
+DRIVER_LIMITS: tuple[DriverLimits, ...] = get_args(DriverLimits)
 OFFERS: tuple[Offer, ...] = get_args(Offer)
 STRATEGIES: tuple[DeviceListStrategy, ...] = get_args(DeviceListStrategy)
+UNUSED = "not used: "
+"""Begin of the reason why the driver does not limit shares, where nobody said that it has to."""
 CDI_DIRS = ("/etc/cdi", "/var/run/cdi")
 
 
@@ -138,19 +142,27 @@ class AgentOptions:
         ),
     ] = None
     driver_limits: Annotated[
-        bool,
+        DriverLimits,
         Flag(
-            "Let the driver limit shares too, if it can (615, control groups of version 2) and NVIDIA's CDI "
-            "devices have the hook for it (toolkit 1.20.1). Needs /bin/sh and sed on the node."
+            "Let the driver limit shares too: auto where it can (615, control groups of version 2), NVIDIA's "
+            "CDI devices have the hook for it (toolkit 1.20.1), and the node has /usr/bin/sh and sed; true "
+            "without looking for these two; false nowhere.",
+            metavar="WHEN",
+            parse=_one_of("--driver-limits", DRIVER_LIMITS),
         ),
-    ] = False
-    driver_metrics: Annotated[
-        bool,
+    ] = "auto"
+    node_root: Annotated[
+        str, Flag("Where the node's /usr/bin is visible, for --driver-limits.", metavar="DIR", parse=_path)
+    ] = "/"
+    unified_memory_mib: Annotated[
+        int,
         Flag(
-            "Measure the GPU memory of containers by the driver's own counters (615, control groups of "
-            "version 2) instead of by process: needs /var/log/containers and the node's /sys/fs/cgroup."
+            "MiB that programs may use of a GPU without memory of its own, such as GB10: its driver does not "
+            "report any.",
+            metavar="MIB",
+            default="no such GPU is offered",
         ),
-    ] = False
+    ] = 0
     nvidia_ctk: Annotated[
         str | None,
         Flag(
@@ -204,11 +216,13 @@ class AgentOptions:
     log_format: LineFormat = "auto"
     container_logs: str = "/var/log/containers"
     """Folder of the kubelet's links to logs, which name containers by ID."""
-    cgroups: str = "/sys/fs/cgroup"
-    """The node's control groups, for this process."""
     proc: str = "/proc"
     """The node's processes, for this process."""
 
     def __post_init__(self) -> None:
         if self.offer == "dra" and (self.node is None or self.strategy != "cdi"):
             raise ValueError("--offer dra needs --node and --device-list-strategy cdi")
+
+    def without_driver(self, why: str) -> str:
+        """Return what is reported where the driver does not limit shares: as a mistake only if it has to."""
+        return why if self.driver_limits == "true" else f"{UNUSED}{why}"

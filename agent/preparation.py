@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TypeVar
@@ -14,6 +15,7 @@ from agent.cdi import CdiError
 from agent.driver_limits import DriverLimits
 from agent.limiter_library import LibraryError, LimiterLibrary
 from agent.node_lock import NodeLock
+from agent.options import AgentOptions
 from agent.parts import Agent
 from agent.private_folder import UntrustedError
 from agent.runtime import cdi_problem
@@ -40,11 +42,12 @@ class Preparation:
         self.names = CardNames(options.cdi_dirs)
         self.driver: DriverLimits | None = None
         """None where the driver is not asked to limit shares."""
-        if agent.driver_limits and options.driver_limits:
-            if options.strategy == "cdi" and limiter.name != NO_LIMITER:
+        if agent.driver_limits and options.driver_limits != "false":
+            is_limited = options.strategy == "cdi" and limiter.name != NO_LIMITER
+            if (why_none := _why_no_hooks(options) if is_limited else _NOT_LIMITED) is None:
                 self.driver = DriverLimits(options.state_dir, lambda: self.names.limit_hooks)
             else:
-                state.driver_limits = _NOT_LIMITED
+                state.driver_limits = options.without_driver(why_none)
         self.cards: CardSpecification | None = None
         """None where somebody else writes the cards' CDI devices."""
         if options.nvidia_ctk is not None and options.strategy == "cdi" and state.gpus:
@@ -69,7 +72,8 @@ class Preparation:
     def show_driver_limits(self) -> None:
         """Report whether the driver limits containers that start now, if it is asked to."""
         if self.driver is not None:
-            self._state.driver_limits = HELD if self.are_limited_by_driver() else _NO_HOOK
+            held, why_not = self.are_limited_by_driver(), self._options.without_driver(_NO_HOOK)
+            self._state.driver_limits = HELD if held else why_not
 
     async def until_done(self, offered: Collection[str], finish: Callable[[], Finished]) -> Finished:
         """Prepare, and then finish, when nothing is missing any more; return what `finish` returns.
@@ -118,3 +122,13 @@ class Preparation:
             raise CdiError(f"{error}{why_none}") from error
         if why_none:
             self._log.warning("the cards' CDI devices cannot be written again", error=why_none.strip("; "))
+
+
+def _why_no_hooks(options: AgentOptions) -> str | None:
+    """Return why hooks of ours may fail on the node, so that no share would start; None if they cannot."""
+    folder = Path(options.node_root) / "usr" / "bin"
+    # A link may lead to a path that only the node has.
+    lacking = [name for name in ("sh", "sed") if not os.path.lexists(folder / name)]
+    if options.driver_limits == "true" or not lacking:
+        return None
+    return f"the node has no /usr/bin/{lacking[0]}, which the hook needs"

@@ -72,7 +72,8 @@ async def run_agent(
     watch = PolicyWatch(options)
     policy = await read_policy(options)
     is_named = options.nvidia_ctk is not None or options.device_nodes
-    source = await asyncio.to_thread(Nvml, driver_root=options.driver_root if is_named else None)
+    root, unified = options.driver_root if is_named else None, options.unified_memory_mib
+    source = await asyncio.to_thread(Nvml, driver_root=root, unified_mib=unified)
     try:
         return await AgentProcess(options, policy, source, extensions, offering, watch).serve()
     finally:
@@ -151,8 +152,8 @@ class AgentProcess:
         self.state = AgentState(offered)
         why_none = await asyncio.to_thread(self._source.why_no_driver_limits)
         self._log.info("limits by the driver", offered=why_none is None, reason=why_none)
-        if options.driver_limits:
-            self.state.driver_limits = why_none or "no share is prepared yet"
+        if options.driver_limits != "false":
+            self.state.driver_limits = options.without_driver(why_none or "no share is prepared yet")
         return Agent(
             options,
             self._policy,

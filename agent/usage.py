@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from agent.container_use import ContainerUse, SeenUse, UseHistory
-from agent.containers import Attribution, ContainerId, ContainerName, attribute
-from agent.driver_counters import DriverCounters
+from agent.containers import Attribution, ContainerName, attribute
 from agent.gpu import Gpu, GpuSourceError, GpuUse, ProcessUse
 from agent.held_slices import HeldShare, HeldShares, ShareSource
 from agent.kubelet import Holder, KubeletError
@@ -38,17 +37,11 @@ class Usage:
         self._kubelet = agent.kubelet
         self._held = held
         self._logs, self._proc = Path(options.container_logs), Path(options.proc)
-        self._counters: DriverCounters | None = None
-        """None where the node's processes are visible, or nothing is to be measured by container."""
-        if options.driver_metrics:
-            self._counters = DriverCounters(agent.source, self._logs, Path(options.cgroups))
         self._metrics = UsageMetrics(agent.registry)
         self._history = UseHistory()
         self._check = LimiterCheck(agent.policy.limiter, self._proc)
-        self._log = get_logger("usage")
-        self._failed = RecurringError(
-            self._log.warning, "cannot see which containers hold shares", KubeletError
-        )
+        log = get_logger("usage").warning
+        self._failed = RecurringError(log, "cannot see which containers hold shares", KubeletError)
 
     async def run(self) -> None:
         """Measure the GPUs and their processes until cancelled."""
@@ -60,12 +53,15 @@ class Usage:
     async def measure(self) -> None:
         """Measure once; what cannot be read has no series."""
         uses = await asyncio.to_thread(self._uses)
-        found = await asyncio.to_thread(self._attribute, uses)
+        pids = {process.pid for use in uses.values() for process in use.processes}
+        found = await asyncio.to_thread(attribute, pids, self._logs, self._proc)
         processes = [(pid, each.id.id) for pid, each in found.containers.items()]
         with_limiter = await asyncio.to_thread(self._check.has_limiter, processes)
-        holders = await self._holders()
+        holders: list[Holder] | None = None
+        with self._failed:
+            holders = await self._kubelet.holders()
         held = await self._held.shares_of(holders)
-        seen = await asyncio.to_thread(self._seen, held.shares, uses, found)
+        seen = _seen_by_process(held.shares, uses, found)
         # No await from here on, so that the metrics are read completely.
         self._metrics.clear()
         for gpu, use in uses.items():
@@ -76,17 +72,15 @@ class Usage:
             self._metrics.set_share(name, share)
         self._set_uses(held if holders is not None else None, seen)
         unlimited = self._find_unlimited(uses, found, with_limiter, held.shares)
-        is_known = self._check.can_tell and self._knows_containers and self._counters is None
+        is_known = self._check.can_tell and self._logs.is_dir()
         self._state.unlimited = tuple(unlimited) if is_known else None
 
-    @property
-    def _knows_containers(self) -> bool:
-        """Whether the containers of processes can be found: without the links to logs they cannot."""
-        return self._logs.is_dir()
-
     def _set_uses(self, held: HeldShares | None, seen: Iterable[SeenUse]) -> None:
-        """Update what containers have used; nothing changes while the kubelet does not list them."""
-        if not self._knows_containers:
+        """Update what containers have used; nothing changes while the kubelet does not list them.
+
+        Without the links to logs it is not known which containers processes are of.
+        """
+        if not self._logs.is_dir():
             self._state.set_uses(None, int(time.time()))
         elif held is not None:
             holders = {(name, share.gpu.index) for name, share in held.shares}
@@ -104,17 +98,6 @@ class Usage:
             except GpuSourceError:
                 continue  # its health shows that
         return uses
-
-    def _attribute(self, uses: Uses) -> Attribution:
-        pids = {process.pid for use in uses.values() for process in use.processes}
-        if self._counters is not None:  # the process IDs of this process's own namespace are others
-            return Attribution({}, frozenset(pids))
-        return attribute(pids, self._logs, self._proc)
-
-    def _seen(self, shares: Sequence[HeldShare], uses: Uses, found: Attribution) -> list[SeenUse]:
-        if self._counters is not None:
-            return self._counters.seen(shares)
-        return list(_seen_by_process(shares, uses, found))
 
     def _find_unlimited(
         self,
@@ -134,13 +117,9 @@ class Usage:
                     continue
                 self._metrics.count_unlimited(name, gpu.index, has_limiter=has)
                 if not has:
-                    unlimited[_unlimited(name, known, gpu, mib)] = None
+                    container = name.namespace, name.pod, known.pod_uid, name.container, known.id
+                    unlimited[Unlimited(*container, gpu.index, mib)] = None
         return list(unlimited)
-
-    async def _holders(self) -> list[Holder] | None:
-        with self._failed:
-            return await self._kubelet.holders()
-        return None
 
 
 def _by_container(use: GpuUse, found: Attribution) -> Mapping[ContainerName, Sequence[ProcessUse]]:
@@ -176,7 +155,3 @@ def _busy_percent(use: GpuUse, processes: Iterable[ProcessUse]) -> int | None:
     if not use.knows_busy_processes or None in known:
         return None
     return min(100, sum(each for each in known if each is not None))
-
-
-def _unlimited(name: ContainerName, known: ContainerId, gpu: Gpu, mib: int) -> Unlimited:
-    return Unlimited(name.namespace, name.pod, known.pod_uid, name.container, known.id, gpu.index, mib)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from cli.queue_pods import all_mistakes
-from kube.names import GPU_PRODUCT_LABEL
 from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND, GpuKinds
@@ -84,7 +83,7 @@ def _report_unlabelled(queue: ChartQueue, head: str, nodes: Sequence[NodeFact] |
 
 
 def _is_taken(node: NodeFact, kinds: GpuKinds) -> bool:
-    product = node.labels.get(GPU_PRODUCT_LABEL)
+    product = node.product
     return kinds.takes_model(product) and (node.gpu_mib or 0) >= kinds.min_mib
 
 
@@ -112,7 +111,7 @@ def _fit_of_named(queue: ChartQueue, policy: EffectivePolicy, fraction: Fraction
     mode = policy.instance_mode
     if mode is None:
         return 0
-    offer = node.labels.get(GPU_PRODUCT_LABEL) or "", mode.resource_units(node)
+    offer = node.product, node.mig_card, mode.resource_units(node)
     holds = all(mode.instances(fraction, [offer], name) for name in queue.instances)
     return _as_named(queue, node) if holds else 0
 

@@ -13,6 +13,8 @@ from doctor.seen import AgentPod, AgentSays, AgentSet, Seen, Waiting, known
 from kube.names import (
     AGENT_TAINT,
     DEPLOY_CLIENT_LABEL,
+    DEPLOY_DRIVER_LABEL,
+    DEPLOY_PLUGIN_LABEL,
     GPU_COUNT_LABEL,
     GPU_PRESENT_LABEL,
     label_number,
@@ -80,6 +82,23 @@ def _label_advice(agents: AgentSet) -> str:
     """Return how nodes opt in; GPU feature discovery, which may set the label, is not required."""
     wanted = " ".join(f"{key}={value}" for key, value in agents.pods.node_selector.items())
     return f"label the GPU nodes: kubectl label node NODE {wanted}" if wanted else "see agent.affinity"
+
+
+def shape(seen: Seen) -> Iterator[Diagnosis]:
+    """Which of its two shapes the GPU operator has on each node; in GPUCluster its DRA driver keeps away."""
+    ours = {node.fact.name for node in with_agent(seen)}
+    for node in gpu_nodes(seen):
+        name, labels = node.fact.name, node.fact.labels
+        if DEPLOY_DRIVER_LABEL in labels:
+            what = "NVIDIA's GPU operator manages it by a GPUCluster"
+            if name in ours and labels[DEPLOY_DRIVER_LABEL] == "true":
+                what += ", whose DRA driver offers the same cards as our agent"
+                advice = f"kubectl label node {name} {DEPLOY_DRIVER_LABEL}=false --overwrite"
+                yield Diagnosis("failed", what, advice, name)
+            else:
+                yield Diagnosis("ok", what, node=name)
+        elif DEPLOY_PLUGIN_LABEL in labels:
+            yield Diagnosis("ok", "NVIDIA's GPU operator manages it by a ClusterPolicy", node=name)
 
 
 def usable(seen: Seen) -> Iterator[Diagnosis]:

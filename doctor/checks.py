@@ -23,6 +23,7 @@ class Check:
 
 
 CHECKS: Sequence[Check] = (
+    Check("shape", agents.shape, "no node has labels of NVIDIA's GPU operator"),
     Check("nodes", agents.nodes, "nodes with GPUs are there"),
     Check("usable", agents.usable, "nodes with GPUs are ready"),
     Check("agents", agents.agent_set, "the agent's DaemonSet has all its pods", in_brief=True),
@@ -33,7 +34,7 @@ CHECKS: Sequence[Check] = (
     Check("left", agents.left, "no node with GPUs lost the agent's label"),
     Check("cards", agents.cards, "every GPU that agents report is healthy"),
     Check("unlimited", limits.unlimited, "no program runs without its limiter, where agents look"),
-    Check("driver-limits", limits.driver_limits, "the driver limits shares wherever it is configured to"),
+    Check("driver-limits", limits.driver_limits, "the driver limits shares where it has to", in_brief=True),
     Check("reserved", limits.reserved, "drivers report what they reserve of every GPU that agents divide"),
     Check("mig-profiles", limits.mig_profiles, "the MIG profiles of every divided card are known"),
     Check("mig-state", limits.mig_state, "no card is being divided"),

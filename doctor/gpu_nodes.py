@@ -32,7 +32,9 @@ class _GpuNodeStatus(msgspec.Struct):
     gpus: list[_Card] = []
     unlimited: UnlimitedContainers | None = None
     driver_limits: str = msgspec.field(default="", name="driverLimits")
+    limit: str = ""
     offer: str = ""
+    mig_profiles: list[msgspec.Raw] = msgspec.field(default=[], name="migProfiles")
 
 
 class GpuNodeObject(NamedObject):
@@ -66,7 +68,9 @@ def _says(node: str, status: _GpuNodeStatus) -> AgentSays:
         unlimited=status.unlimited.containers if status.unlimited is not None else None,
         unlimited_count=status.unlimited.count if status.unlimited is not None else 0,
         driver_limits=status.driver_limits,
+        limit=status.limit,
         reserve_unknown=tuple(each.index for each in shared if each.reserved_mib == 0),
         has_mig=any(each.mig for each in status.gpus),
+        states_mig=bool(status.mig_profiles),
         memory_mib=min((each.memory_mib for each in shared), default=None),
     )

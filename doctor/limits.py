@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from doctor.agents import current_reports, gpu_nodes
 from doctor.finding import Diagnosis
 from doctor.seen import Seen
-from kube.names import GPU_PRODUCT_LABEL, MIG_CONFIG_LABEL, MIG_CONFIG_STATE_LABEL
-from modes.mig_profiles import card_of_product
+from kube.names import MIG_CONFIG_LABEL, MIG_CONFIG_STATE_LABEL
 
 HELD = "held"
 """What an agent says where the driver holds shares."""
-_OTHER_CARDS = "docs/operating/mig.md lists the cards; turn MIG off there"
+UNUSED = "not used: "
+"""Begin of the reason of an agent that may do without the driver."""
+_ESCAPES = "docs/getting-started/agent.md#what-still-escapes"
+_OTHER_CARDS = "run the agent there, which reports them, or turn MIG off (docs/operating/mig.md)"
 _OTHER_DRIVER = "upgrade driver or toolkit there"
 _UNDIVIDED = ("", "all-disabled")
 _OTHER_IMAGE = "use an image with glibc 2.28 or newer that is not Alpine, and no static binaries"
@@ -37,9 +39,15 @@ def unlimited(seen: Seen) -> Iterator[Diagnosis]:
 
 
 def driver_limits(seen: Seen) -> Iterator[Diagnosis]:
-    """The driver holds shares where it is asked to."""
+    """What limits shares on each node, and what escapes; the driver, where it has to."""
     for node, says in current_reports(seen):
-        if says.driver_limits not in {"", HELD}:
+        if says.driver_limits == HELD:
+            what = f"shares are limited by {says.limit or 'driver'}: only managed memory escapes"
+            yield Diagnosis("ok", what, node=node)
+        elif says.limit and says.driver_limits.startswith(UNUSED):
+            what = f"shares are limited by {says.limit}, which some programs escape ({_ESCAPES})"
+            yield Diagnosis("ok", f"{what}; the driver is {says.driver_limits}", node=node)
+        elif says.driver_limits and not says.driver_limits.startswith(UNUSED):
             what = f"the driver does not limit shares (agent.driverLimits): {says.driver_limits}"
             is_old = "is not of version 2" in says.driver_limits
             repair = "boot the node with control groups of version 2" if is_old else _OTHER_DRIVER
@@ -62,11 +70,12 @@ def mig_profiles(seen: Seen) -> Iterator[Diagnosis]:
     reports = dict(current_reports(seen))
     for node in gpu_nodes(seen):
         name, labels = node.fact.name, node.fact.labels
-        product = labels.get(GPU_PRODUCT_LABEL, "")
         says = reports.get(name)
         divided = labels.get(MIG_CONFIG_LABEL, "") not in _UNDIVIDED or bool(node.fact.instances)
-        if product and (divided or (says is not None and says.has_mig)) and card_of_product(product) is None:
-            what = f"the MIG profiles of {product} are not known: no share is placed on its instances"
+        is_known = node.fact.mig_card is not None or (says is not None and says.states_mig)
+        if node.fact.product and (divided or (says is not None and says.has_mig)) and not is_known:
+            model = node.fact.product
+            what = f"the MIG profiles of {model} are not known: no share is placed on its instances"
             yield Diagnosis("warning", what, _OTHER_CARDS, name)
 
 

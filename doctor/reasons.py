@@ -77,7 +77,7 @@ _ADVICE: tuple[tuple[str, str], ...] = (
     ("holds it as", "wait until that pod has ended, or delete it: then the GPU is offered by itself"),
     (
         "DRA driver .* offers it too",
-        "set agent.offer on the nodes of one of the two drivers only, or uninstall one",
+        "GPUCluster: label the node nvidia.com/gpu.deploy.dra-driver=false; else uninstall one of the two",
     ),
     (
         "device IDs .* name no card",
@@ -86,6 +86,7 @@ _ADVICE: tuple[tuple[str, str], ...] = (
     ("another device plugin offers it too", f"{_TWO_PLUGINS}, or leave the card out of agent.divide"),
     (r"Xid \d+", _XID),
     # Of the agent's process and pod.
+    ("agent.unifiedMemoryMiB", "set it to the MiB of the node's memory that pods may use on the GPU"),
     ("NVML: .*Library Not Found", f"check agent.runtimeClassName and agent.driverRoot; {_INSTALL}"),
     ("NVML: .*version mismatch", "the driver was replaced: delete the agent's pod, or reboot the node"),
     ("NVML", "the driver does not answer: run nvidia-smi on the node"),

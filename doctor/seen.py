@@ -185,11 +185,15 @@ class AgentSays(msgspec.Struct, frozen=True):
     """The first of them by name; None if the agent does not search for them."""
     unlimited_count: int = 0
     driver_limits: str = ""
-    """Whether the driver limits shares, if the policy wants that; else empty."""
+    """Whether the driver limits shares, or why not; empty if it never has to."""
+    limit: str = ""
+    """What limits shares; empty if the agent does not limit them, or is older."""
     reserve_unknown: tuple[int, ...] = ()
     """Indices of shared GPUs for which the driver does not report its reserved memory."""
     has_mig: bool = False
     """Whether a GPU is in MIG mode."""
+    states_mig: bool = False
+    """Whether it reports the MIG profiles of the cards."""
     memory_mib: int | None = None
     """MiB of the smallest shared GPU; None without one."""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from kube.names import GPU_PRODUCT_LABEL
 from modes.facts import NodeFact, PodFact
+from modes.mig_profiles import MigCard, card_of_product
 from modes.units import POOL, Gpu, Profile, Unit, profile_of_product
 
 
@@ -20,13 +20,13 @@ def with_instance_worth(pod: PodFact, node: NodeFact | None) -> PodFact:
             continue
         profile = profile_on(unit, pod, node)
         if profile is not None:
-            more += count * (max([profile.eighths(product) for product in _products(pod, node)]) - 1)
+            more += count * (max([profile.eighths(card) for card in _cards(pod, node)]) - 1)
     return pod if more == pod.more_eighths else msgspec.structs.replace(pod, more_eighths=more)
 
 
 def mib_of_instance(pod: PodFact, node: NodeFact | None, profile: Profile) -> int:
     """Return the MiB of an instance of a profile that a pod holds."""
-    return max([profile.mib(product) for product in _products(pod, node)])
+    return max([profile.mib(card) for card in _cards(pod, node)])
 
 
 def profile_on(unit: Unit, pod: PodFact, node: NodeFact | None) -> Profile | None:
@@ -45,5 +45,9 @@ def has_instances(pod: PodFact) -> bool:
 def _products(pod: PodFact, node: NodeFact | None) -> tuple[str, ...]:
     """Return the GPU models that a pod has or may get; one empty name if they are unknown."""
     if node is not None:
-        return (node.labels.get(GPU_PRODUCT_LABEL) or "",)
+        return (node.product,)
     return pod.products or ("",)
+
+
+def _cards(pod: PodFact, node: NodeFact | None) -> list[MigCard | None]:
+    return [node.mig_card] if node is not None else [card_of_product(each) for each in _products(pod, None)]

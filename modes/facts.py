@@ -6,8 +6,10 @@ from typing import Literal
 
 import msgspec
 
+from kube.names import GPU_PRODUCT_LABEL
 from kube.scheduling import Taint
 from modes.claim_name import NamedShare
+from modes.mig_profiles import MigCard, card_of_product
 from modes.units import POOL, Amounts, Gpu, Unit, unit_of
 
 UNLIMITED = 1 << 60
@@ -51,6 +53,8 @@ class NodeFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """NUMA node of each of `cards`; empty if all have the same one, or the agent does not report all."""
     pool_cards: tuple[tuple[int, int], ...] = ()
     """(index, slices that containers hold) of each healthy GPU behind `pooled`, as the agent reports it."""
+    reported_mig: MigCard | None = None
+    """MIG profiles of its cards as the node's agent reports them; None if it reports none."""
     agent: NodeAgent = "unknown"
     cpu_milli: int = UNLIMITED
     memory_bytes: int = UNLIMITED
@@ -61,6 +65,16 @@ class NodeFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def has_gpus(self) -> bool:
         """Whether the node offers anything that a share takes, or would if its device plugin were there."""
         return bool(self.gpus or self.pool or self.pooled or self.instances)
+
+    @property
+    def product(self) -> str:
+        """Model of its GPUs by the label nvidia.com/gpu.product; empty without the label."""
+        return self.labels.get(GPU_PRODUCT_LABEL) or ""
+
+    @property
+    def mig_card(self) -> MigCard | None:
+        """How its cards can be divided, as its agent reports or by their model; None if that is unknown."""
+        return self.reported_mig or card_of_product(self.product)
 
     def offered(self) -> dict[Unit, int]:
         """Return what can be allocated of each unit; no pool without slices."""

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from kube.names import GPU_PRODUCT_LABEL, GPU_RESOURCE
+from kube.names import GPU_RESOURCE
 from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.gpu_names import STANDARD_INDEX
 from modes.instance import Instance
 from modes.mig_choice import fit
-from modes.mig_profiles import MIG_RESOURCE_PREFIX, MigProfile, card_of_product, is_divided_on_demand
+from modes.mig_profiles import MIG_RESOURCE_PREFIX, MigProfile, is_divided_on_demand
 from modes.mode import GpuCount, Mode, ModeName, Offer
 from modes.resource_kinds import ResourceKinds
 from modes.units import (
@@ -84,7 +84,7 @@ class Mig(Mode):
             return (POOL,)
         found = {profile_of_number(number) for number, _ in node.instances}
         if is_divided_on_demand(node.labels):
-            card = card_of_product(_product(node))
+            card = node.mig_card
             resources = [profile.resource for profile in card.profiles] if card is not None else []
             found.update(filter(None, map(profile_of_resource, resources)))
         return tuple(sorted(found))
@@ -97,7 +97,7 @@ class Mig(Mode):
     @classmethod
     def fit(cls, node: NodeFact, fraction: Fraction) -> int:
         """Return how many pods an empty node holds: its number of instances of the profile they get."""
-        found = cls.instances(fraction, [(_product(node), cls.resource_units(node))])
+        found = cls.instances(fraction, [(node.product, node.mig_card, cls.resource_units(node))])
         counts = dict(node.instances)
         return sum([node.pooled if each.is_pool else counts.get(each.number, 0) for each in found])
 
@@ -107,19 +107,19 @@ class Mig(Mode):
 
         Args:
             fraction: the requested share.
-            offers: models of nodes, and the profiles that such nodes offer.
+            offers: models of nodes, their cards, and the profiles that such nodes offer.
             resource: the extended resource that the pod itself requests, the only choice; empty for none.
         """
         found: dict[_SizeKey, dict[str, int]] = {}
-        for product, resource_units in offers:
-            profiles = dict(_profiles(product, resource_units, resource))
-            card = card_of_product(product)
+        for product, card, resource_units in offers:
+            profiles = dict(_profiles((product, card, resource_units), resource))
             best = fit(card, profiles.values(), fraction, takes_media=bool(resource)) if card else None
             if card is None or best is None:
                 continue
             unit, profile = next(key for key, known in profiles.items() if known is best[0])
             eighths = -(-best[0].memory * EIGHTHS // card.memory)
-            found.setdefault((profile, unit is POOL, eighths, best[1]), {})[product] = best[0].mib
+            of_models = found.setdefault((profile, unit is POOL, eighths, best[1]), {})
+            of_models[product] = min(best[0].mib, of_models.get(product, best[0].mib))
         made = [
             Instance(profile.number, eighths, min(mib.values()), tuple(sorted(mib)), is_pool, is_more)
             for (profile, is_pool, eighths, is_more), mib in found.items()
@@ -132,9 +132,7 @@ class Mig(Mode):
         if resource and profile_of_resource(resource) is None:
             return f"{resource} is not a known MIG profile: use another, or leave the resource out"
         known = {
-            (profile.mib, profile.name)
-            for product, resource_units in offers
-            for profile in dict(_profiles(product, resource_units, "")).values()
+            (profile.mib, profile.name) for offer in offers for profile in dict(_profiles(offer, "")).values()
         }
         if not known:
             return (
@@ -155,19 +153,13 @@ def _rank(each: Instance) -> tuple[bool, int, int, int, bool]:
     return each.is_more_than_twice, each.eighths, each.mib, each.number, each.is_pool
 
 
-def _product(node: NodeFact) -> str:
-    return node.labels.get(GPU_PRODUCT_LABEL) or ""
-
-
 def _single(node: NodeFact) -> Profile | None:
-    return profile_of_product(_product(node))
+    return profile_of_product(node.product)
 
 
-def _profiles(
-    product: str, resource_units: Iterable[Unit], resource: str
-) -> Iterator[tuple[tuple[Unit, Profile], MigProfile]]:
+def _profiles(offer: Offer, resource: str) -> Iterator[tuple[tuple[Unit, Profile], MigProfile]]:
     """Yield what a node offers, as in `_Offered`; only that of `resource`, if it is not empty."""
-    card = card_of_product(product)
+    product, card, resource_units = offer
     single = profile_of_product(product)
     for unit in resource_units:
         profile = single if unit is POOL else unit

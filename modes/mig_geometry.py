@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import lru_cache
 
 from modes.mig_profiles import MigCard, MigProfile
 
@@ -26,13 +26,13 @@ def arrangements(card: MigCard) -> Iterator[tuple[Placement, ...]]:
     yield from _arranged(card, 0, ())
 
 
-@cache
+@lru_cache(maxsize=64)
 def geometries(card: MigCard) -> frozenset[Geometry]:
     """Return all geometries that the card can have, including the empty one."""
     return frozenset(geometry(name for _, name in placed) for placed in arrangements(card))
 
 
-@cache
+@lru_cache(maxsize=64)
 def full_geometries(card: MigCard) -> tuple[Geometry, ...]:
     """Return the geometries to which no instance can be added, in a fixed order."""
     known = geometries(card)
@@ -40,12 +40,6 @@ def full_geometries(card: MigCard) -> tuple[Geometry, ...]:
     return tuple(
         sorted(each for each in known if not any(geometry((*each, name)) in known for name in names))
     )
-
-
-def most_instances(card: MigCard, profile: str) -> int:
-    """Return the maximum number of instances of one profile on the card; 0 for an unknown profile."""
-    known = card.profile(profile)
-    return known.most if known is not None else 0
 
 
 def _arranged(card: MigCard, start: int, placed: tuple[Placement, ...]) -> Iterator[tuple[Placement, ...]]:

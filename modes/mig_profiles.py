@@ -9,14 +9,13 @@ issue 227, for GH200 144GB of its pull request 139; H20 and H100 96GB are one ki
 configuration. Profiles for graphics (`+gfx`), with all media engines at once (`+me.all`) and with none
 (`-me`) are left out.
 
-Not listed are B300, GB300, H20-3e, RTX PRO 4500 and A100 64GB, as no output with the MiB of their profiles
-was found, and RTX PRO 5000, whose profiles differ between drivers (four slices in the guide for r580, two
-in r610's).
+The node agent reports the profiles of cards in MIG mode, as their driver states them. These count before the
+ones here, so cards that are not listed work too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kube.names import NVIDIA_DOMAIN, PARTITIONING_LABELS
@@ -24,6 +23,8 @@ from kube.names import NVIDIA_DOMAIN, PARTITIONING_LABELS
 MIG_RESOURCE_PREFIX = NVIDIA_DOMAIN + "mig-"
 """Prefix of the resource name of a profile's instances, with the device plugin's strategy `mixed`."""
 _MEDIA = "+me"
+_MAX_SLICES = 8
+"""Of compute or memory, that a card has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,27 @@ _PRODUCTS_OF = {
 """Products as GPU feature discovery writes them, without the vendor's name and the suffix for sharing."""
 CARDS = tuple(_PRODUCTS_OF)
 _CARD_OF = {product: card for card, products in _PRODUCTS_OF.items() for product in products.split()}
+
+
+def name_of(compute: int, mib: int, card_mib: int, *, has_media: bool) -> str:
+    """Return the name of a profile of a card, as NVIDIA's go-nvlib makes it: its GB are whole eighths."""
+    twice = 2 * -(-mib * 8 // card_mib) * -(-card_mib // 1024)
+    return f"{compute}g.{(twice + 8) // 16}gb{_MEDIA if has_media else ''}"
+
+
+def card_of_profiles(name: str, profiles: Iterable[MigProfile]) -> MigCard | None:
+    """Return the card with these profiles, as its driver states them; None if no card can have them.
+
+    A card's profiles differ in their sizes. This also bounds the number of its geometries.
+    """
+    ordered = tuple(sorted(profiles, key=lambda each: (each.memory, each.compute, each.name)))
+    sizes = {(each.compute, each.memory, each.has_media_extensions) for each in ordered}
+    compute = max([each.compute for each in ordered], default=0)
+    memory = max([start + each.memory for each in ordered for start in each.starts], default=0)
+    smallest = min([min(each.compute, each.memory) for each in ordered], default=0)
+    if len(sizes) < len(ordered) or smallest < 1 or max(compute, memory) > _MAX_SLICES:
+        return None
+    return MigCard(name, compute, memory, ordered)
 
 
 def card_of_product(label: str) -> MigCard | None:

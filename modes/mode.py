@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.instance import Instance
+from modes.mig_profiles import MigCard
 from modes.resource_kinds import ResourceKinds
 from modes.resource_names import INDEX, ResourceNames
 from modes.units import POOL, Unit
@@ -24,8 +25,8 @@ GpuCount = tuple[int, int]
 is not registered)."""
 
 
-Offer = tuple[str, tuple[Unit, ...]]
-"""A GPU model by its label, and the resource units that such nodes offer."""
+Offer = tuple[str, MigCard | None, tuple[Unit, ...]]
+"""A GPU model by its label, how it can be divided (None if unknown), and the units that such nodes offer."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from functools import lru_cache
 import msgspec
 
 from kube.names import MAX_GPU_INDEX_DIGITS
-from modes.mig_profiles import CARDS, MIG_RESOURCE_PREFIX, MigProfile, card_of_product
+from modes.mig_profiles import CARDS, MIG_RESOURCE_PREFIX, MigCard, MigProfile
 
 EIGHTHS = 8
 """Quotas count in eighths of a card's memory."""
@@ -51,13 +51,13 @@ class Profile(msgspec.Struct, frozen=True, order=True, cache_hash=True, gc=False
         """Its number in JSON, which follows from its name."""
         return _FIRST_NUMBER + 2 * (self.compute * _MAX_GB + self.gigabytes) + self.has_media
 
-    def eighths(self, product: str) -> int:
+    def eighths(self, card: MigCard | None) -> int:
         """Return how many eighths of its card an instance counts for; on an unknown card, the maximum."""
-        return _sizes(self, product)[0]
+        return _sizes(self, card)[0]
 
-    def mib(self, product: str) -> int:
+    def mib(self, card: MigCard | None) -> int:
         """Return the MiB of an instance; on an unknown card, the maximum."""
-        return _sizes(self, product)[1]
+        return _sizes(self, card)[1]
 
 
 class Pool(msgspec.Struct, frozen=True, gc=False):
@@ -130,9 +130,8 @@ def profile_of_number(number: int) -> Profile:
 
 
 @lru_cache(maxsize=512)
-def _sizes(profile: Profile, product: str) -> tuple[int, int]:
-    """Return eighths and MiB of an instance, the most on any card if the product's is unknown."""
-    card = card_of_product(product)
+def _sizes(profile: Profile, card: MigCard | None) -> tuple[int, int]:
+    """Return eighths and MiB of an instance, the most on any known card if its own is unknown."""
     found: list[tuple[MigProfile, int]] = []
     for each in CARDS if card is None else (card,):
         known = each.profile(profile.resource)

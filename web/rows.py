@@ -10,6 +10,7 @@ import msgspec
 from ledger.card_view import CardShare, CardView
 from ledger.use import PodUses, ShareUse
 from ledger.view import GpuView, Holding, NodeView
+from modes.mig_profiles import card_of_product
 from modes.units import POOL, Profile, profile_of_product
 from web.source import About, AdmittedPod, NodeNotes, id_of
 
@@ -115,7 +116,7 @@ def _profile(view: NodeView, gpu: GpuView) -> Profile | None:
 def _size(view: NodeView, gpu: GpuView, profile: Profile | None) -> tuple[int, int]:
     """Return MiB, and into how many slices they are divided; for MIG instances, those of one instance."""
     if profile is not None:
-        return profile.mib(view.product or ""), 1
+        return profile.mib(card_of_product(view.product or "")), 1
     return gpu.memory_mib or view.gpu_mib or 0, max(1, view.slices_per_gpu)
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
 from agent.container_use import ContainerUse
 from agent.gpu import Gpu
 from agent.options import Offer
-from agent.state import AgentState, Unlimited
+from agent.settings import NO_LIMITER
+from agent.state import HELD, AgentState, Unlimited
 from kube.names import API_VERSION
 
 MAX_GPUS = 64
@@ -23,17 +25,19 @@ MAX_UNLIMITED = 16
 MAX_USES = 128
 """Likewise, of what containers use."""
 MAX_REASON = 256
+MAX_PROFILES = 16
 
 
 def manifest(  # noqa: PLR0913 what a report consists of
     node: str,
     node_uid: str,
-    gpus: Iterable[Gpu],
+    gpus: Collection[Gpu],
     state: AgentState,
     boot_id: str,
     *,
     whole: Collection[str] = (),
     offer: Offer = "device-plugin",
+    limiter: str = NO_LIMITER,
 ) -> dict[str, Any]:
     """Return the object; the Node owns it, so it is deleted with the Node.
 
@@ -45,6 +49,7 @@ def manifest(  # noqa: PLR0913 what a report consists of
         boot_id: ID of the node's boot; empty if unknown.
         whole: UUIDs of the GPUs that are not divided.
         offer: how the GPUs are offered.
+        limiter: name of the limiter that the agent gives containers.
     """
     missing = state.missing
     cards = [_card(gpu, state, is_whole=gpu.uuid in whole) for gpu in gpus][:MAX_GPUS]
@@ -61,10 +66,15 @@ def manifest(  # noqa: PLR0913 what a report consists of
         status["unlimited"] = _unlimited(state.unlimited)
     if state.driver_limits is not None:
         status["driverLimits"] = state.driver_limits[:MAX_REASON]
+    limits = ["driver"] if state.driver_limits == HELD else []
+    if limits := limits + [limiter] * (limiter != NO_LIMITER):
+        status["limit"] = " and ".join(limits)[:MAX_NAME]
     if state.uses is not None:
         status["usage"] = _usage(state.uses, state.uses_measured)
     if offer != "device-plugin":
         status["offer"] = offer
+    if profiles := _profiles(gpus):
+        status["migProfiles"] = profiles
     owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node_uid}
     return {
         "apiVersion": API_VERSION,
@@ -92,6 +102,12 @@ def _card(gpu: Gpu, state: AgentState, *, is_whole: bool) -> dict[str, Any]:
     if held is not None:
         card |= {"heldSlices": held.slices, "heldPods": held.pods}
     return card if why is None else {**card, "why": why[:MAX_TEXT]}
+
+
+def _profiles(gpus: Collection[Gpu]) -> list[dict[str, Any]]:
+    """Return the profiles of the cards in MIG mode; none if the node has cards of several models."""
+    found = next((gpu.mig_profiles for gpu in gpus if gpu.mig_profiles), ())
+    return [asdict(each) for each in found[:MAX_PROFILES]] if len({gpu.model for gpu in gpus}) == 1 else []
 
 
 def _unlimited(found: Collection[Unlimited]) -> dict[str, Any]:

@@ -103,10 +103,17 @@ class NodeWriter:
             self._api.apply(f"{GPU_NODES_PATH}/{self._node}", body)
 
     def _body(self, gpus: Sequence[Gpu]) -> dict[str, Any]:
-        options = self._agent.options
-        whole = {gpu.uuid for gpu in gpus if not is_divided(gpu, options.divide)}
-        state = self._agent.state
-        return manifest(self._node, self._uid, gpus, state, self._boot_id, whole=whole, offer=options.offer)
+        options, state = self._agent.options, self._agent.state
+        return manifest(
+            self._node,
+            self._uid,
+            gpus,
+            state,
+            self._boot_id,
+            whole={gpu.uuid for gpu in gpus if not is_divided(gpu, options.divide)},
+            offer=options.offer,
+            limiter=self._agent.policy.limiter.name,
+        )
 
     def _uid_of_node(self) -> str:
         metadata = self._api.get(f"/api/v1/nodes/{self._node}").get("metadata") or {}

@@ -84,14 +84,16 @@ class Cluster:
                 node.uid,
                 node.mig,
                 use[name],
-                *view(node.mig, node.fact.labels, configs, is_empty=not use[name].has_gpus),
+                *view(node.mig, node.fact, configs, is_empty=not use[name].has_gpus),
             )
             for name, node in state.nodes.items()
             if node.mig is not None
         ]
-        advertised = {name for node in nodes for name, _ in node.fact.amounts}
+        known = {*CARDS, *(node.card for node in nodes if node.card is not None)}
+        offered = {each.resource for card in known for each in card.profiles}
+        offered |= {name for node in nodes for name, _ in node.fact.amounts}
         problems = {
-            wants: _never_fits(wants, advertised) for wants in {each.mig.wants for each in waiting.values()}
+            wants: _never_fits(wants, offered) for wants in {each.mig.wants for each in waiting.values()}
         }
         return cls(
             nodes,
@@ -104,10 +106,10 @@ class Cluster:
         )
 
 
-def _never_fits(wants: Amounts, advertised: Container[str]) -> str | None:
+def _never_fits(wants: Amounts, offered: Container[str]) -> str | None:
     """Return why no card can ever serve a request; None if a known one may, or a node advertises it."""
     for name, _ in wants:
         resource = f"{MIG_RESOURCE_PREFIX}{name.replace('+', '.')}"
-        if resource not in advertised and not any(card.profile(name) for card in CARDS):
+        if resource not in offered:
             return f"no known card has the MIG profile {name}: ask for one that nvidia-smi mig -lgip lists"
     return None

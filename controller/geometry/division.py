@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from controller.geometry.model import Amounts, Division, MigNode, MigRequest, NewDivision
 from modes.facts import PodFact
-from modes.mig_geometry import Geometry, full_geometries, most_instances
+from modes.mig_geometry import Geometry, full_geometries
 
 Changes = dict[int, Geometry]
 """Cards that are divided together: the new geometry of each."""
@@ -84,7 +84,8 @@ def changes_for(
     card = room.node.card
     memory = Counter({profile.name: profile.memory for profile in card.profiles})
     free, changes, count_of_cards = room.free, Changes(), sum(map(len, cards.values()))
-    if any(count > free[name] + count_of_cards * most_instances(card, name) for name, count in wants):
+    most = {profile.name: profile.most for profile in card.profiles}
+    if any(count > free[name] + count_of_cards * most.get(name, 0) for name, count in wants):
         return None
     useful = [names for names in full_geometries(card) if any(name in names for name, _ in wants)]
 

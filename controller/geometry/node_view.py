@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from controller.geometry.model import Division
 from controller.watch.mig_facts import MigNodeFact
 from kube.names import GPU_COUNT_LABEL, GPU_PRODUCT_LABEL, label_number
-from modes.mig_profiles import MigCard, card_of_product
+from modes.facts import NodeFact
+from modes.mig_profiles import MigCard
 
 MAX_GPUS = 16
 _CHANGE_MARK = ">"
@@ -27,7 +28,7 @@ def ends_of(change: str | None) -> tuple[str, str]:
 
 
 def view(
-    fact: MigNodeFact, labels: Mapping[str, str], configs: Mapping[str, Division], *, is_empty: bool
+    fact: MigNodeFact, node: NodeFact, configs: Mapping[str, Division], *, is_empty: bool
 ) -> tuple[MigCard | None, Division | None, str | None]:
     """Read a node's cards and their division off its labels and its resources.
 
@@ -35,12 +36,12 @@ def view(
     instance. The division is None if it is unknown, so that no card can be divided; the last item is the
     reason for the admin, None if nothing needs to be done.
     """
-    product, count = labels.get(GPU_PRODUCT_LABEL), label_number(labels.get(GPU_COUNT_LABEL))
-    if product is None or count is None:
+    count = label_number(node.labels.get(GPU_COUNT_LABEL))
+    if not node.product or count is None:
         return None, None, f"labels {GPU_PRODUCT_LABEL} and {GPU_COUNT_LABEL} are missing"
-    card = card_of_product(product)
+    card = node.mig_card
     if card is None:
-        return None, None, f'nothing is known of how a "{product[:63]}" can be divided'
+        return None, None, f'nothing is known of how a "{node.product[:63]}" can be divided'
     ours = configs.get(fact.config)
     if ours is not None:
         is_whole = fact.state == "success" and resources(card, ours) == dict(fact.amounts)

@@ -14,6 +14,7 @@ from cluster.object_reader import ObjectMetadata, ObjectReader, logged
 from kube.names import GPU_NODES_PATH, is_label_value
 from ledger.use import MeasuredUse, PodUses, by_pod
 from modes.facts import NodeAgent, NodeFact
+from modes.mig_profiles import MigCard, MigProfile, card_of_profiles
 
 
 class UnlimitedContainer(msgspec.Struct, frozen=True, gc=False):
@@ -74,6 +75,8 @@ class AgentReport(msgspec.Struct, frozen=True, gc=False):
     """Whether the agent is a DRA driver: the kubelet counts nothing of its GPUs."""
     uuids: tuple[str, ...] = ()
     """UUID of each of `cards`; empty if the agent is a device plugin, or does not measure use."""
+    mig_card: MigCard | None = None
+    """How the driver can divide the cards in MIG mode; None if the agent reports no profiles."""
 
     @property
     def use(self) -> PodUses:
@@ -105,6 +108,7 @@ class _Status(msgspec.Struct, gc=False):
     unlimited: UnlimitedContainers = UnlimitedContainers()
     usage: ReportedUses | None = None
     offer: str = ""
+    mig_profiles: list[MigProfile] = msgspec.field(default=[], name="migProfiles")
 
 
 class _GpuNode(msgspec.Struct, gc=False):
@@ -158,6 +162,7 @@ def _report(found: _GpuNode) -> AgentReport:
         uses=status.usage,
         offers_by_dra=by_dra,
         uuids=tuple([card.uuid for card in shared]) if by_dra and status.usage is not None else (),
+        mig_card=card_of_profiles(status.gpus[0].model, status.mig_profiles) if status.mig_profiles else None,
     )
 
 
@@ -185,6 +190,7 @@ def with_report(fact: NodeFact, report: AgentReport | None, agent: NodeAgent) ->
         card_numa=_numa_nodes(report),
         pool_cards=pool_cards,
         pooled_gpus=len(pool_cards) or fact.pooled_gpus,
+        reported_mig=report.mig_card,
         agent=agent,
     )
 

@@ -53,7 +53,7 @@ _WHY = {
     Obstacle.ONE_SLICE: "{at} a container gets at most 1 slice (MPS, GKE's time sharing): request 1 of"
     " {slices} slices, or ask the admin for time slicing",
     Obstacle.MEMORY: f"{{at}} the label {GPU_MEMORY_LABEL} is missing or not a number of MiB: ask the admin"
-    " to set it (docs/getting-started/install.md)",
+    " to set it (fraction-injector doctor prints how)",
     Obstacle.OTHER_KIND: "{at} the GPUs have another memory size: request less",
     Obstacle.TOO_SMALL: "{at} a GPU has less than the required {mib} MiB: request less",
     Obstacle.NO_AGENT: "{at} no node agent runs, and nothing else would limit the pod: ask the admin for the"

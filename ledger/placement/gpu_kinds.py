@@ -117,6 +117,5 @@ def _kinds_of(node: NodeFact) -> set[GpuModel]:
 
 
 def _offers(node: NodeFact) -> list[Offer]:
-    product = node.labels.get(GPU_PRODUCT_LABEL) or ""
     units = [mode.resource_units(node) for mode in MODES.values() if mode.gives_instances]
-    return [(product, each) for each in units if each]
+    return [(node.product, node.mig_card, each) for each in units if each]

@@ -35,7 +35,6 @@ DRIVER, TOOLKIT = "driver", "toolkit"
 CONTROLLERS = "/sys/fs/cgroup/cgroup.controllers"
 """By this file a machine with control groups of version 2 is known, which limits by the driver need."""
 MEMORY = "/sys/fs/cgroup/memory"
-PODS = "/sys/fs/cgroup/kubepods"
 ACCOUNT = "/run/secrets/kubernetes.io/serviceaccount"
 SAME_EVERYWHERE = "/run/gpu-node"
 """Where each node's own folder is mounted, so that the pods of one DaemonSet find theirs."""
@@ -116,10 +115,6 @@ class AgentOnNode:
         self._node = replace(self._node, limits=LIMITS_OFFERED if offered else LIMITS_UNKNOWN)
         self._driver.write(self._node)
         self._sandbox.check(*(("touch",) if offered else ("rm", "-f")), CONTROLLERS)
-
-    def show_control_groups(self) -> None:
-        """Show those of pods, which are of version 1, where they are with version 2."""
-        self._sandbox.check("ln", "-sfn", "memory/kubepods", PODS)
 
     @property
     def limit_files(self) -> Path:
@@ -226,7 +221,7 @@ case "$1" in {limit_hook.NAME}) exec {limit} "$@";; *) exec {self._hook}.real "$
             f"--nvidia-cdi-hook={self._hook}",
             f"--driver-root={self._driver.folder}",
             f"--host-driver-root={self._driver.folder}",
-            "--driver-limits",
+            "--driver-limits=true",
             *(f"--divide={card}" for card in self.divide),
         ]
         environment = {**self._environment, "PYTHONPATH": str(CHECKOUT), **self._driver.environment}

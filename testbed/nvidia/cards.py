@@ -43,19 +43,6 @@ class RunningProcess:
 
 
 @dataclass(frozen=True, slots=True)
-class CountedGroup:
-    """A control group whose memory of a card the driver counts.
-
-    Attributes:
-        name: Part of the group's own name, such as a container's ID.
-        used_mib: Of the card's memory.
-    """
-
-    name: str
-    used_mib: int
-
-
-@dataclass(frozen=True, slots=True)
 class MigInstance:
     """A GPU instance with one compute instance of the same size."""
 
@@ -84,7 +71,6 @@ class Card:
         instances: In MIG mode.
         recovery: NVML's number of what the driver asks for; None of a driver that does not say.
         processes: That run on it.
-        groups: Whose memory the driver counts; of all others it says what `NvmlNode.limits` is.
         samples: Which functions tell how busy each process keeps it: `SAMPLES_OF_OLD`, `SAMPLES_OF_NEW`, both
             (their sum), or none; with `NONE_WITHOUT_ERROR` added they answer so.
         lost: Whether it fell off the bus.
@@ -104,7 +90,6 @@ class Card:
     instances: tuple[MigInstance, ...] = ()
     recovery: int | None = 0
     processes: tuple[RunningProcess, ...] = ()
-    groups: tuple[CountedGroup, ...] = ()
     samples: int = SAMPLES_OF_OLD + SAMPLES_OF_NEW
     lost: bool = False
     events: int = 0
@@ -135,8 +120,6 @@ class Card:
             yield f"events {self.events}"
         for process in self.processes:
             yield process.line()
-        for group in self.groups:
-            yield f"group {group.used_mib} {group.name}"
         for each in self.instances:
             yield (f"instance {each.uuid} {each.gpu_instance} 0 {each.start} {each.slices} {each.memory_mib}")
 

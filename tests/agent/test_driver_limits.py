@@ -22,7 +22,7 @@ NO_LIMITER = msgspec.structs.replace(PER_GPU, limiter=LimiterPart("none", (("A",
 @contextlib.asynccontextmanager
 async def limited(*, can=True, hook=LIMIT_HOOK, policy=PER_GPU, **options):
     """A node with an agent whose driver can limit or cannot, under a toolkit with a hook."""
-    with node_folder(**{"driver_limits": True, **options}) as node:
+    with node_folder(**options) as node:
         node.write_gpus(card(0, 40960), card(1, 81920), limits=LIMITS_OFFERED if can else LIMITS_UNKNOWN)
         node.take_control_groups_of_version_2()
         node.write_card_names("GPU-0", "GPU-1", hook=hook)
@@ -91,7 +91,8 @@ async def test_the_toolkits_program_gets_the_share_of_the_card_whatever_the_pod_
 
 
 NOT_LIMITED = {
-    "nobody asks for it": ({"driver_limits": False}, [1, 0], "None"),
+    "nobody asks for it": ({"driver_limits": "false"}, [1, 0], "None"),
+    "no shell": ({"node_root": "/nowhere"}, [1, 0], "not used: the node has no /usr/bin/sh"),
     "an older driver": ({"can": False}, [0, 0], "GPU 0: nvmlDeviceGetMemoryLimits_v1: Function Not Found"),
     "an older toolkit": ({"hook": "update-ldcache"}, [1, 0], "container toolkit 1.20.1 or newer has it"),
     "no limiter": ({"policy": NO_LIMITER}, [1, 0], "a policy with a limiter"),

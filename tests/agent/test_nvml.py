@@ -11,12 +11,10 @@ import pytest
 from agent.gpu import Gpu, GpuCondition, GpuSourceError, GpuUse, HealthEvent, ProcessUse
 from agent.nvml import Nvml
 from testbed.nvidia.cards import (
-    LIMITS_OFFERED,
     NONE_WITHOUT_ERROR,
     SAMPLES_OF_NEW,
     SAMPLES_OF_OLD,
     Card,
-    CountedGroup,
     RunningProcess,
     WaitError,
     Xid,
@@ -46,10 +44,9 @@ def source(node):
 def test_gpus_have_the_kernels_numa_node(node, source):
     node.write_numa_node(FIRST, 1)
     node.write_numa_node(SECOND, -1)
-    node.write_gpus(FIRST, replace(SECOND, mig=True))
     assert source.list_gpus() == (
         Gpu(0, "GPU-0", "NVIDIA H100", 81559, numa_node=1, minor=0),
-        Gpu(1, "GPU-1", "NVIDIA H100", 81559, mig=True, minor=1),
+        Gpu(1, "GPU-1", "NVIDIA H100", 81559, minor=1),
     )
 
 
@@ -69,6 +66,36 @@ def test_without_a_figure_of_reserved_memory_none_is_reserved(node, source, monk
     node.write_gpus(replace(FIRST, reserved_mib=600), SECOND)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", asked)
     assert source.list_gpus()[0].usable_mib == 81559
+
+
+def test_a_card_without_memory_of_its_own_has_the_mib_that_are_configured(node, source, monkeypatch):
+    def unsupported(device, version=None):
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+    node.write_gpus(replace(FIRST, name="NVIDIA GB10", processes=(RunningProcess(7, 512),)))
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", unsupported)
+    with pytest.raises(GpuSourceError, match=r"NVIDIA GB10\) has no memory .* set agent\.unifiedMemoryMiB"):
+        source.list_gpus()
+    configured = Nvml(node.root / "pci", node.root / "cgroup", unified_mib=114688)
+    assert configured.list_gpus()[0].usable_mib == 114688
+    assert configured.condition_of("GPU-0").why_unhealthy is None
+    assert configured.use_of("GPU-0").used_mib == 512
+    configured.close()
+
+
+def test_a_card_in_mig_mode_says_what_it_can_be_divided_into(node, source):
+    card = replace(SECOND, memory_mib=81920, mig=True)
+    node.write_gpus(replace(card, uuid="GPU-0", mig=False), card)
+    divided = [gpu.mig_profiles for gpu in source.list_gpus()]
+    assert divided[0] == ()
+    found = {each.name: (each.compute, each.memory, each.mib, each.starts) for each in divided[1]}
+    assert found == {
+        "1g.10gb": (1, 1, 10240, (0, 1, 2, 3, 4, 5, 6)),
+        "2g.20gb": (2, 2, 20480, (0, 2, 4)),
+        "3g.40gb": (3, 4, 40960, (0, 4)),
+        "4g.40gb": (4, 4, 40960, (0,)),
+        "7g.80gb": (7, 8, 81920, (0,)),
+    }
 
 
 def test_a_gpu_says_whether_it_was_put_into_mig_mode(node, source):
@@ -282,15 +309,6 @@ def test_a_gpu_in_mig_mode_is_not_asked_for_limits_by_the_driver(node, source):
     node.write_gpus(*divided, limits=pynvml.NVML_ERROR_NOT_SUPPORTED)
     source.list_gpus()
     assert source.why_no_driver_limits() is None
-
-
-def test_a_driver_that_counts_tells_what_a_control_group_uses_of_a_gpu(node, source, tmp_path):
-    group = tmp_path / "kubepods" / "one"
-    assert source.used_by_group("GPU-0", group) is None, "a driver before 615"
-    node.write_gpus(replace(FIRST, groups=(CountedGroup("one", 1536),)), SECOND, limits=LIMITS_OFFERED)
-    assert source.used_by_group("GPU-0", group) == 1536
-    assert source.used_by_group("GPU-1", group) is None
-    assert source.used_by_group("GPU-gone", group) is None
 
 
 @pytest.mark.parametrize("folder", ["usr/lib64", "usr/lib/x86_64-linux-gnu"])

@@ -24,12 +24,12 @@ def started(monkeypatch):
 
 
 def test_the_agent_gets_its_options_as_json(started):
-    arguments = "--cdi-dir=/a/ --cdi-dir=/b --ignore-xid=13 --state-dir=/s/ --divide=0 --driver-limits"
+    arguments = "--cdi-dir=/a/ --cdi-dir=/b --ignore-xid=13 --state-dir=/s/ --divide=0 --driver-limits=false"
     _, command = started(*arguments.split())
     *_, module, options = command
     assert module == "agent"
     assert msgspec.json.decode(options, type=AgentOptions) == AgentOptions(
-        cdi_dirs=("/a", "/b"), ignored_xids=(13,), state_dir="/s", divide=("0",), driver_limits=True
+        cdi_dirs=("/a", "/b"), ignored_xids=(13,), state_dir="/s", divide=("0",), driver_limits="false"
     )
     assert json.loads(options)["strategy"] == "cdi"
 

@@ -12,7 +12,7 @@ from agent.limiter_check import MAX_LOOKS, MAX_MAPS, LimiterCheck
 from agent.settings import LimiterPart
 from agent.state import Unlimited
 from agent.usage import Usage
-from testbed.nvidia.cards import CountedGroup, RunningProcess
+from testbed.nvidia.cards import RunningProcess
 from tests.agent.support.kubelet import kubelet_in
 from tests.agent.support.node import PER_GPU, agent_with, card, ids, node_folder
 
@@ -20,13 +20,8 @@ MIB = 1024 * 1024
 FIRST, SECOND = "a" * 64, "b" * 64
 
 
-def measured(  # noqa: PLR0913 what a node has
-    held, *cards, links=(), processes=None, checkpoint=(), policy=PER_GPU, groups=None
-):
-    """All samples after one measurement, by name and labels, and what runs unlimited.
-
-    With control groups, what is used is by the driver's counters.
-    """
+def measured(held, *cards, links=(), processes=None, checkpoint=(), policy=PER_GPU):
+    """All samples after one measurement, by name and labels, and what runs unlimited."""
 
     async def measure():
         with node_folder() as node:
@@ -34,11 +29,7 @@ def measured(  # noqa: PLR0913 what a node has
                 node.options,
                 container_logs=str(node.root / "logs"),
                 proc=str(node.root / "proc"),
-                cgroups=str(node.root / "cgroup"),
-                driver_metrics=groups is not None,
             )
-            for path in groups or ():
-                (node.root / "cgroup" / path).mkdir(parents=True)
             if links:
                 (node.root / "logs").mkdir()
             for link in links:
@@ -139,21 +130,6 @@ def test_what_a_container_uses_is_beside_what_it_may_use():
     assert samples["container_memory_peak_bytes", *labels] == 5220 * MIB
     assert samples["container_utilisation_ratio", *labels] == 0.4
     assert samples["container_memory_used_bytes", "default", "idle", "main", "0"] == 0
-
-
-def test_memory_is_known_by_the_drivers_counters_where_the_nodes_processes_are_not():
-    counted = CountedGroup(FIRST, 3072)
-    samples = measured(
-        TWO,
-        card(0, processes=(RunningProcess(1, 3072, 30),), groups=(counted,)),
-        links=(LINK,),
-        groups=[f"kubepods/pod1/{FIRST}"],
-        processes={1: {"cgroup": "0::/\n"}},  # in the agent's own namespace, another process has this ID
-    )
-    assert used_by(samples) == [("train", 3072, 3072, None)]
-    assert samples["container_memory_used_bytes", "default", "train", "main", "0"] == 3072 * MIB
-    assert [use.idle_since for use in samples["uses"]] == [None], "kernels are not seen"
-    assert samples["unlimited"] is None
 
 
 def test_nobody_is_said_to_use_nothing_while_a_process_may_be_theirs():

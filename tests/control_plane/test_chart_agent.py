@@ -25,7 +25,8 @@ def test_it_is_off_unless_the_values_say_otherwise(helm):
 
 
 def test_folders_of_the_node_are_where_its_options_say(helm):
-    pod = agent_of(helm, merged(kubeletDir="/k", stateDir="/s", cdiDirs=["/c", "/d"], runtimeSocket="/r"))
+    folders = {"kubeletDir": "/k", "stateDir": "/s", "cdiDirs": ["/c", "/d"], "runtimeSocket": "/r"}
+    pod = agent_of(helm, merged(**folders, driverLimits=False))
     [container] = pod["containers"]
     on_node = {each["name"]: each["hostPath"]["path"] for each in pod["volumes"] if "hostPath" in each}
     mounts = {each["name"]: each for each in container["volumeMounts"]}
@@ -36,6 +37,14 @@ def test_folders_of_the_node_are_where_its_options_say(helm):
     assert writable == {"/k/device-plugins", "/s", "/d"}
     options = dict(option.removeprefix("--").split("=", 1) for option in container["args"][1:])
     assert (options["kubelet-dir"], options["state-dir"]) == ("/k", "/s")
+
+
+def test_it_sees_the_nodes_programs_for_limits_by_the_driver_and_for_a_toolkit_of_the_nodes_own(helm):
+    seen = {"name": "usr", "mountPath": "/host/usr", "readOnly": True}
+    for values in ({}, {"driverRoot": "/run/nvidia/driver", "toolkitDir": "/usr/bin", "driverLimits": False}):
+        [container] = agent_of(helm, merged(**values))["containers"]
+        assert seen in container["volumeMounts"]
+    assert "--nvidia-ctk=/host/usr/bin/nvidia-ctk" in container["args"]
 
 
 def test_the_runtimes_socket_is_mounted_by_a_container_that_ends_alone(helm):
@@ -177,19 +186,6 @@ def test_it_sees_the_nodes_processes_only_where_the_values_ask_for_the_metrics_o
         for rule in each["rules"]
     ]
     assert {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]} in rules
-
-
-def test_it_reads_the_nodes_control_groups_where_the_driver_is_to_count_memory(helm):
-    pod = agent_of(helm, merged(driverMetrics=True))
-    assert "hostPID" not in pod
-    [agent] = pod["containers"]
-    assert "--driver-metrics" in agent["args"]
-    assert agent["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-    mounts = {each["mountPath"]: each.get("readOnly") for each in agent["volumeMounts"]}
-    assert (mounts["/sys/fs/cgroup"], mounts["/var/log/containers"]) == (True, True)
-    sees_more = agent_of(helm, merged(driverMetrics=True, podMetrics=True))["containers"][0]
-    assert "--driver-metrics" not in sees_more["args"]
-    assert "/sys/fs/cgroup" not in {each["mountPath"] for each in sees_more["volumeMounts"]}
 
 
 def test_the_library_comes_from_the_image_of_the_policys_limiter(helm):

@@ -74,7 +74,7 @@ AT_ODDS = [
         "agent.divide: some cards stay whole only in mode per-gpu of agent.policy: a pool has one name",
     ),
     (
-        "agent: {enabled: true, driverMetrics: true}\npolicies: {default: {idleAfter: 1h}}",
+        "agent: {enabled: true}\npolicies: {default: {idleAfter: 1h}}",
         "policies.default.idleAfter needs agent.enabled and agent.podMetrics, because only that sees",
     ),
     (

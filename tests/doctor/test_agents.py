@@ -29,6 +29,26 @@ def test_without_a_gpu_anywhere_it_warns():
     assert lines("nodes", node="cpu-1")[0][1].startswith("node cpu-1 offers no GPU")
 
 
+@pytest.mark.parametrize(
+    ("labels", "level", "what"),
+    [
+        ({}, "ok", "no node has labels of NVIDIA's GPU operator"),
+        ({"device-plugin": "false"}, "ok", "node gpu-1: NVIDIA's GPU operator manages it by a ClusterPolicy"),
+        ({"dra-driver": "false"}, "ok", "node gpu-1: NVIDIA's GPU operator manages it by a GPUCluster"),
+        (
+            {"dra-driver": "true"},
+            "failed",
+            "-- kubectl label node gpu-1 nvidia.com/gpu.deploy.dra-driver=false --overwrite",
+        ),
+    ],
+)
+def test_the_shape_of_the_gpu_operator_is_named_and_its_driver_kept_from_our_cards(labels, level, what):
+    nodes = (node(labels={f"nvidia.com/gpu.deploy.{name}": value for name, value in labels.items()}),)
+    [(found, text)] = lines("shape", nodes=nodes)
+    assert (found, what in text) == (level, True)
+    assert lines("shape", nodes=nodes, agents=None, agent_pods=(), reports={})[0][0] == "ok"
+
+
 def test_a_node_that_takes_no_pods_is_a_warning():
     [(level, text)] = lines("usable", nodes=(node(usable=False),))
     assert (level, text.partition(" -- ")[0]) == (

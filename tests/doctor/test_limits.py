@@ -27,13 +27,31 @@ def test_where_agents_look_and_find_nothing_all_is_well_and_where_none_looks_nob
     assert lines("unlimited", reports=NotRead("you lack the right"))[0][0] == "skipped"
 
 
-def test_a_driver_that_does_not_hold_shares_though_it_was_asked_to_is_a_warning():
-    why = "GPU 0: nvmlDeviceGetMemoryLimits_v1: Function Not Found"
-    [(level, text)] = lines("driver-limits", reports={"gpu-1": says(driver_limits=why)})
-    assert (level, why in text) == ("warning", True)
-    assert "upgrade driver or toolkit" in text
-    for well in ("", "held"):
-        assert lines("driver-limits", reports={"gpu-1": says(driver_limits=well)})[0][0] == "ok"
+ESCAPES = "docs/getting-started/agent.md#what-still-escapes"
+NO_FUNCTION = "GPU 0: nvmlDeviceGetMemoryLimits_v1: Function Not Found"
+
+
+@pytest.mark.parametrize(
+    ("report", "level", "what"),
+    [
+        ({"driver_limits": NO_FUNCTION}, "warning", f"{NO_FUNCTION} -- upgrade driver or toolkit there"),
+        (
+            {"driver_limits": f"not used: {NO_FUNCTION}", "limit": "hami-core"},
+            "ok",
+            f"limited by hami-core, which some programs escape ({ESCAPES}); the driver is not used: GPU",
+        ),
+        (
+            {"driver_limits": "held", "limit": "driver and hami-core"},
+            "ok",
+            "node gpu-1: shares are limited by driver and hami-core: only managed memory escapes",
+        ),
+        ({}, "ok", "the driver limits shares where it has to"),
+    ],
+)
+def test_each_node_says_what_limits_its_shares_and_what_escapes(report, level, what):
+    [(found, text)] = lines("driver-limits", reports={"gpu-1": says(**report)})
+    assert found == level
+    assert what in text
 
 
 def test_a_driver_that_does_not_say_what_it_keeps_is_a_warning():
@@ -56,6 +74,8 @@ def test_a_divided_card_whose_profiles_nobody_knows_is_a_warning(labels, fact, r
     [(level, text)] = lines("mig-profiles", nodes=nodes, reports={"gpu-1": says(**report)})
     assert level == "warning"
     assert text.startswith("node gpu-1: the MIG profiles of NVIDIA-B300-SXM6-AC are not known")
+    reported = {"gpu-1": says(**report, states_mig=True)}
+    assert lines("mig-profiles", nodes=nodes, reports=reported)[0][0] == "ok"
 
 
 @pytest.mark.parametrize(

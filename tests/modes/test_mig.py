@@ -1,5 +1,7 @@
 """Mode mig: the smallest instance that holds a share, among those that nodes offer."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +10,7 @@ from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.mig import Mig
 from modes.mig_choice import fit
-from modes.mig_profiles import CARDS, card_of_product
+from modes.mig_profiles import CARDS, MigProfile, card_of_product, card_of_profiles
 from modes.units import POOL, profile_of_product, profile_of_resource
 
 A100_40, A100_80, H100, A30 = (
@@ -24,8 +26,13 @@ def units(*profiles):
     return tuple(profile_of_resource(f"nvidia.com/mig-{profile}") for profile in profiles)
 
 
+def offer(product, resource_units):
+    return product, card_of_product(product), resource_units
+
+
 def found(share, *offers, resource=""):
     fraction = Fraction(share, 8) if share < 100 else Fraction.of_memory(share, 8)
+    offers = [offer(*each) for each in offers]
     return [
         (each.profile.name, each.eighths, each.mib, each.products, each.is_more_than_twice)
         for each in Mig.instances(fraction, offers, resource)
@@ -67,7 +74,7 @@ def test_the_strategy_single_offers_its_one_profile_as_whole_gpus():
     offering = node(product, pooled=2, pooled_gpus=2)
     assert Mig.resource_units(offering) == (POOL,)
     assert Mig.gpu_count(offering) == (2, 0)
-    (only,) = Mig.instances(Fraction(4, 8), [(product, (POOL,))])
+    (only,) = Mig.instances(Fraction(4, 8), [offer(product, (POOL,))])
     assert (only.profile.name, only.is_pool, only.indices, only.products) == ("3g.40gb", True, (), (product,))
 
 
@@ -83,6 +90,27 @@ def test_a_node_that_is_divided_on_demand_offers_all_that_its_card_can_have():
     labels = {**offering.labels, "clearml-injector/gpu-partitioning": "mig"}
     divided = NodeFact(name="n", labels=labels, instances=offering.instances)
     assert set(units("3g.40gb", "7g.80gb")) < set(Mig.resource_units(divided))
+
+
+def test_the_profiles_that_an_agent_reports_count_before_the_table_and_where_the_table_has_none():
+    small = MigProfile("1g.34gb", 1, 1, 34048, (0, 1, 2, 3, 4, 5, 6), 7)
+    card = card_of_profiles("NVIDIA B300", [MigProfile("3g.135gb", 3, 4, 137088, (0, 4), 2), small])
+    assert (card.compute, card.memory, card.profiles[0]) == (3, 8, small)
+    node_of_it = node("NVIDIA-B300", ("1g.34gb", 7), reported_mig=card)
+    assert Mig.fit(node_of_it, Fraction.of_memory(34000, 8)) == 7
+    assert Mig.fit(node("NVIDIA-B300", ("1g.34gb", 7)), Fraction.of_memory(34000, 8)) == 0
+    assert node(A100_80, reported_mig=card).mig_card is card
+
+
+def test_profiles_that_no_card_can_have_are_ignored():
+    one = MigProfile("1g.5gb", 1, 1, 4864, (0,), 7)
+    for profiles in (
+        [],
+        [one, replace(one, name="1g.6gb")],
+        [replace(one, starts=(8,))],
+        [replace(one, memory=0)],
+    ):
+        assert card_of_profiles("card", profiles) is None
 
 
 def test_media_engines_are_for_those_who_name_them():
@@ -112,6 +140,7 @@ def test_a_resource_that_the_pod_names_is_the_only_one():
 )
 def test_what_none_holds_is_said_with_what_to_do(share, offers, why):
     fraction = Fraction(share, 8) if share < 100 else Fraction.of_memory(share, 8)
+    offers = [offer(*each) for each in offers]
     assert Mig.instances(fraction, offers) == []
     assert Mig.none_holds(fraction, offers).startswith(why)
 
@@ -125,7 +154,7 @@ def test_a_node_holds_as_many_pods_as_it_has_instances_of_the_profile_that_they_
 def offered(product, positions):
     profiles = PRODUCTS[product].profiles
     resources = {profiles[position % len(profiles)].resource for position in positions}
-    return product, tuple(sorted(map(profile_of_resource, resources)))
+    return offer(product, tuple(sorted(map(profile_of_resource, resources))))
 
 
 offers = st.dictionaries(
@@ -138,8 +167,7 @@ def test_what_is_given_holds_what_was_asked_and_nothing_that_fits_is_refused(off
     fraction = Fraction(share, 8) if share < 100 else Fraction.of_memory(share, 8)
     given = Mig.instances(fraction, offers)
     on = {product: each for each in given for product in each.products}
-    for product, resource_units in offers:
-        card = card_of_product(product)
+    for product, card, resource_units in offers:
         plain = [card.profile(unit.resource) for unit in resource_units]
         plain = [each for each in plain if not each.has_media_extensions]
         holding = [

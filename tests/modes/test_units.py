@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modes.mig_profiles import CARDS
+from modes.mig_profiles import CARDS, card_of_product
 from modes.units import POOL, Profile, index_of, profile_of_resource, unit_name, unit_of, unit_order
 
 A100_40, A100_80, H100, A30 = (
@@ -79,4 +79,5 @@ def test_an_instance_is_worth_its_part_of_the_card_and_on_an_unknown_one_the_mos
 ):
     unit = profile_of_resource(f"nvidia.com/mig-{profile}")
     assert unit is not None
-    assert (unit.eighths(product), unit.mib(product)) == (eighths, mib)
+    card = card_of_product(product)
+    assert (unit.eighths(card), unit.mib(card)) == (eighths, mib)

@@ -6,6 +6,7 @@ from kube.names import GPU_PRODUCT_LABEL
 from kube.scheduling import NodeSelectorTerm
 from ledger.placement_request import MAX_RESOURCE, Placement
 from modes.fraction import Fraction
+from modes.mig_profiles import card_of_product
 from modes.mode import Mode
 from modes.units import POOL, profile_of_resource
 from webhook.admission.affinity import MAX_MODELS, required_terms
@@ -55,7 +56,8 @@ def kept_instance(
         return None
     unit = profile_of_resource(resource) or POOL
     for products in _bound_products(pod.spec):
-        found = mode.instances(fraction, [(product, (unit,)) for product in products], resource)
+        offers = [(product, card_of_product(product), (unit,)) for product in products]
+        found = mode.instances(fraction, offers, resource)
         if len(found) == 1 and found[0].products == products and str(found[0].eighths) == slices:
             return Placement(found[0].indices, found[0].mib, (), instance=found[0])
     return None

@@ -47,14 +47,8 @@ none: {per-gpu: [], pooled: [], dra: [], mig: []}
 {{- range $part := concat (values .Values.policies) (values .Values.queues) -}}{{- if eq (dig "reclaimIdle" "never" $part) "evict" -}}true{{- end -}}{{- end -}}
 {{- end -}}
 
-{{/* Not empty if agents measure what pods use: the controller then keeps a history of it. */}}
+{{/* Not empty if agents measure what pods use: the controller then keeps a history, and sees idle shares. */}}
 {{- define "fraction-injector.keepsUse" -}}
-{{- $measures := or .Values.agent.podMetrics .Values.agent.driverMetrics -}}
-{{- if and .Values.agent.enabled $measures .Values.controller.enabled -}}true{{- end -}}
-{{- end -}}
-
-{{/* Not empty if the controller can see that a share is idle: that needs the time of kernels. */}}
-{{- define "fraction-injector.seesIdle" -}}
 {{- if and .Values.agent.enabled .Values.agent.podMetrics .Values.controller.enabled -}}true{{- end -}}
 {{- end -}}
 
@@ -461,7 +455,7 @@ Refuse values that the product would refuse when its pods start, as far as Helm 
 {{- if and (dig "allow" "deviceClasses" list $policy) (not $.Values.secondLock.enabled) -}}
 {{- fail (printf "policies.%s.allow.deviceClasses needs secondLock.enabled, because only that checks the class of claims" $name) -}}
 {{- end -}}
-{{- if and (dig "idleAfter" "" $policy) (not (include "fraction-injector.seesIdle" $)) -}}
+{{- if and (dig "idleAfter" "" $policy) (not (include "fraction-injector.keepsUse" $)) -}}
 {{- fail (printf "policies.%s.idleAfter needs agent.enabled and agent.podMetrics, because only that sees whether kernels run" $name) -}}
 {{- end -}}
 {{- include "fraction-injector.checkPolicyOfAgent" (dict "root" $ "name" $name) -}}
@@ -482,7 +476,7 @@ Refuse values that the product would refuse when its pods start, as far as Helm 
 {{- fail (printf "queues: %q and %q both become the label %q, so that their pods look the same: rename one" (index $labels $label) $name $label) -}}
 {{- end -}}
 {{- $_ := set $labels $label $name -}}
-{{- if and (dig "idleAfter" "" $entry) (not (include "fraction-injector.seesIdle" $)) -}}
+{{- if and (dig "idleAfter" "" $entry) (not (include "fraction-injector.keepsUse" $)) -}}
 {{- fail (printf "queues.%s.idleAfter needs agent.enabled and agent.podMetrics, because only that sees whether kernels run" $name) -}}
 {{- end -}}
 {{- $policy := dig "policy" "" $entry -}}

@@ -57,10 +57,6 @@ static bool take_card_line(struct card *card, const char *key, const char *value
     process->gpuInstanceId = process->computeInstanceId = NVML_NO_INSTANCE;
     return true;
   }
-  if (!strcmp(key, "group") && card->groups < MOST_GROUPS) {
-    struct group *made = &card->group[card->groups++];
-    return sscanf(value, "%llu %95s", &made->mib, made->name) == 2;
-  }
   if (!strcmp(key, "instance") && card->instances < MOST_INSTANCES) {
     struct instance *made = &card->instance[card->instances++];
     return sscanf(value, "%95s %u %u %u %u %llu", made->uuid, &made->gpu, &made->compute, &made->start, &made->slices,

@@ -10,7 +10,6 @@
 #define MOST_CARDS 16
 #define MOST_INSTANCES 8
 #define MOST_PROCESSES 64
-#define MOST_GROUPS 16
 #define MOST_EVENTS 1024
 #define MOST_HANDLES 256
 
@@ -24,12 +23,6 @@ struct instance {
   unsigned long long mib;
 };
 
-/* A control group, by the end of its path. */
-struct group {
-  char name[TEXT];
-  unsigned long long mib;
-};
-
 struct card {
   char uuid[TEXT], name[TEXT], bus[32];
   unsigned minor, major_capability, minor_capability, pci, busy, recovery;
@@ -37,9 +30,8 @@ struct card {
   int events; /* what registering for its events returns */
   bool lost, no_recovery;
   unsigned long long mib, reserved, used;
-  unsigned instances, processes, groups, samples; /* samples: the functions that tell of them, as cards.py counts them */
+  unsigned instances, processes, samples; /* samples: the functions that tell of them, as cards.py counts them */
   struct instance instance[MOST_INSTANCES];
-  struct group group[MOST_GROUPS];
   nvmlProcessInfo_t process[MOST_PROCESSES];
   nvmlProcessUtilizationInfo_v1_t sample[MOST_PROCESSES]; /* of the process at this place; without a pid there is none */
 };

@@ -64,6 +64,7 @@ BODY(nvmlDeviceGetAttributes_v2, nvmlDeviceAttributes_t *attributes) {
 
 /* Profiles by NVML's numbers: 1, 2, 3, 4, 7 and 8 slices; a profile's id is its number here. */
 static const unsigned SLICES[] = {1, 2, 3, 4, 7, 8};
+static const unsigned MEMORY[] = {1, 2, 4, 4, 8, 8};
 #define PROFILES (sizeof SLICES / sizeof *SLICES)
 
 static unsigned profile_of(unsigned slices) {
@@ -79,7 +80,7 @@ BODY(nvmlDeviceGetGpuInstanceProfileInfo, unsigned profile, nvmlGpuInstanceProfi
   *info = (nvmlGpuInstanceProfileInfo_t){.id = profile,
                                          .sliceCount = SLICES[profile],
                                          .instanceCount = 7 / SLICES[profile],
-                                         .memorySizeMB = card->mib * SLICES[profile] / 8};
+                                         .memorySizeMB = card->mib * MEMORY[profile] / 8};
   return NVML_SUCCESS;
 }
 
@@ -92,7 +93,7 @@ BODY(nvmlDeviceGetGpuInstancePossiblePlacements_v2, unsigned profile, nvmlGpuIns
   if (card->mig <= 0 || profile >= PROFILES) return NVML_ERROR_NOT_SUPPORTED;
   *count = 7 / SLICES[profile];
   for (unsigned i = 0; placements && i < *count; i++)
-    placements[i] = (nvmlGpuInstancePlacement_t){i * SLICES[profile], SLICES[profile]};
+    placements[i] = (nvmlGpuInstancePlacement_t){i * MEMORY[profile], MEMORY[profile]};
   return NVML_SUCCESS;
 }
 

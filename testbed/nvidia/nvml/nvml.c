@@ -269,12 +269,6 @@ BODY(nvmlDeviceGetMemoryLimits_v1, nvmlGetMemoryLimits_v1_t *limits) {
   limits->hardLimit = limit_of(limits->nameSpace ? limits->nameSpace : "");
   if (limits->hardLimit) return NVML_SUCCESS;
   limits->hardLimit = ~0ULL;
-  const char *name = limits->nameSpace ? strrchr(limits->nameSpace, '/') : NULL;
-  for (unsigned i = 0; name && i < card->groups; i++)
-    if (strstr(name, card->group[i].name)) {
-      limits->currentUsed = card->group[i].mib * MIB;
-      return NVML_SUCCESS;
-    }
   return node.limits;
 }
 

@@ -23,22 +23,28 @@ from controller.watch.gpu_node import report_from_object, with_report
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from ledger.placement.cards import layout
 from modes.fraction import Fraction
+from modes.mig_profiles import MigProfile
 from tests.agent.support.node import card, node_folder
 from tests.ledger.cluster import gpu_node, ledger_of, request_of
 
 CRD = Path(__file__).parents[3] / "charts" / "fraction-injector" / "files" / "crds" / "gpunodes.yaml"
 SMALL = Gpu(0, "GPU-a", "NVIDIA A100-40GB", 40960)
+PROFILE = MigProfile("1g.34gb", 1, 1, 34048, (0, 1, 2), 3)
 MIG = Gpu(1, "GPU-b", "NVIDIA A100-80GB", 81920, mig=True)
 
 
-def reported(*gpus, uses=None, measured=None, missing=None, whole=(), offer="device-plugin", **known):
+OFFERING = "whole", "offer", "limiter"
+
+
+def reported(*gpus, uses=None, measured=None, missing=None, **known):
     """The object that is written of these GPUs, by default SMALL, and such a state."""
     state = AgentState([SMALL])
     state.set_registration("gpu-0", missing)
     state.uses, state.uses_measured = uses, measured
+    offering = {name: known.pop(name) for name in OFFERING if name in known}
     for name, value in known.items():
         setattr(state, name, value)
-    return manifest("gpu-1", "uid-1", gpus or [SMALL], state, "boot-1", whole=whole, offer=offer)
+    return manifest("gpu-1", "uid-1", gpus or [SMALL], state, "boot-1", **offering)
 
 
 def status(*gpus, **known):
@@ -74,23 +80,33 @@ def test_an_unhealthy_gpu_and_a_missing_registration_are_listed_with_the_reason(
     assert (found["registered"], found["missing"]) == (False, "gpu-0: no library")
 
 
+def test_the_controller_learns_the_mig_profiles_of_a_node_with_cards_of_one_model():
+    cards = [replace(MIG, index=index, uuid=f"GPU-{index}", mig_profiles=(PROFILE,)) for index in (0, 1)]
+    node = with_report(gpu_node("gpu-1", 0, None), report_from_object(reported(*cards)), "serving")
+    assert node.mig_card.profiles == (PROFILE,)
+    assert "migProfiles" not in status(SMALL, *cards)
+
+
 def test_the_schema_knows_every_field_that_is_written():
     schema = yaml.safe_load(CRD.read_text())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     known = schema["properties"]["status"]["properties"]
     found = status(
-        replace(SMALL, numa_node=1),
+        replace(SMALL, numa_node=1, mig_profiles=(PROFILE,)),
         elsewhere={"GPU-a": "Xid 79"},
         missing="no library",
         held={"GPU-a": Held(5, 2)},
         whole={"GPU-a"},
         unlimited=[unlimited("a")],
         driver_limits=HELD,
+        limiter="hami-core",
         uses=[use("a", idle_since=0)],
         measured=60,
         offer="dra",
     )
     assert found.keys() == known.keys()
+    assert found["limit"] == "driver and hami-core"
     assert found["gpus"][0].keys() == known["gpus"]["items"]["properties"].keys()
+    assert found["migProfiles"][0].keys() == known["migProfiles"]["items"]["properties"].keys()
     for name in ("unlimited", "usage"):
         of_schema = known[name]["properties"]
         assert found[name].keys() == of_schema.keys()

@@ -11,6 +11,7 @@ from agent.kubernetes import node_writer
 from agent.kubernetes.api_server import ApiServerError
 from agent.kubernetes.node_writer import NodeWriter
 from agent.state import AgentState
+from tests.agent.support.node import PER_GPU
 
 GPU = Gpu(0, "GPU-a", "NVIDIA A100-40GB", 40960)
 
@@ -54,7 +55,7 @@ def writes(api, change=lambda state: None, wanted=1, proc="/nowhere", **more):
         state = AgentState([GPU])
         source = SimpleNamespace(list_gpus=lambda: (GPU,))
         options = SimpleNamespace(proc=str(proc), divide=divide, offer=more.get("offer", "device-plugin"))
-        agent = SimpleNamespace(state=state, source=source, options=options)
+        agent = SimpleNamespace(state=state, source=source, options=options, policy=PER_GPU)
         task = asyncio.ensure_future(NodeWriter(api, "gpu-1", agent).run())
         for _ in range(10):
             await asyncio.sleep(0)

@@ -25,6 +25,8 @@ MOST_PROCESSES = 64
 ARCHITECTURES = ((7.5, 5), (8.0, 6), (8.9, 7), (9.0, 8), (10.0, 9))
 """NVML's numbers of architectures, each of the capabilities below one."""
 NEWEST_ARCHITECTURE = 10
+SLICES = ((1, 1), (2, 2), (3, 4), (4, 4), (7, 8), (8, 8))
+"""Compute and memory slices of MIG profiles, by NVML's numbers."""
 
 
 class _Set:
@@ -156,6 +158,24 @@ class NvmlLibrary:
         now._obj.value = pending._obj.value = int(card.mig)
 
     @_of_card
+    def nvmlDeviceGetGpuInstanceProfileInfo(self, card, profile, info):
+        if card.mig is None or profile >= len(SLICES):
+            raise _CodeError(nvml.NVML_ERROR_NOT_SUPPORTED)
+        compute, memory = SLICES[profile]
+        found = info._obj
+        found.id, found.sliceCount, found.instanceCount = profile, compute, 7 // compute
+        found.memorySizeMB = card.memory_mib * memory // 8
+
+    @_of_card
+    def nvmlDeviceGetGpuInstancePossiblePlacements_v2(self, card, profile, places, count):
+        if not card.mig:
+            raise _CodeError(nvml.NVML_ERROR_NOT_SUPPORTED)
+        compute, memory = SLICES[profile]
+        count._obj.value = 7 // compute
+        for number in range(7 // compute if places is not None else 0):
+            places[number].start, places[number].size = number * memory, memory
+
+    @_of_card
     def nvmlDeviceGetMemoryInfo(self, card, memory):
         memory._obj.total = card.memory_mib * MIB
         memory._obj.used = (card.reserved_mib + card.used_mib) * MIB
@@ -182,10 +202,7 @@ class NvmlLibrary:
 
     @_of_card
     def nvmlDeviceGetMemoryLimits_v1(self, card, limits):
-        name = (limits._obj.nameSpace or "").rpartition("/")[2]
-        used = [group.used_mib for group in card.groups if group.name in name]
-        limits._obj.currentUsed = used[0] * MIB if used else 0
-        if not used and self.node.limits:
+        if self.node.limits:
             raise _CodeError(self.node.limits)
 
     @_of_card

@@ -28,7 +28,7 @@ from tests.ledger.strategies import asks, nodes
 INSTALL = "(docs/getting-started/install.md)"
 UNLABELLED = (
     "on {} the label nvidia.com/gpu.memory is missing or not a number of MiB: ask the admin to set it"
-    f" {INSTALL}"
+    " (fraction-injector doctor prints how)"
 )
 OTHER_NAME = (
     f"on 1 node GPUs have another resource name than in the policy: ask the admin to divide them {INSTALL}"

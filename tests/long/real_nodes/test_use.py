@@ -15,7 +15,7 @@ from testbed.chart import Helm
 from testbed.nodes.agent import chart_values
 from testbed.nodes.cluster import RealCluster
 from testbed.nodes.node import SOCKET
-from testbed.nvidia.cards import CountedGroup, RunningProcess
+from testbed.nvidia.cards import RunningProcess
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
 from tests.conftest import Say
@@ -129,32 +129,3 @@ def test_memory_and_time_of_a_container_are_seen_from_the_node_to_the_command_li
     assert "1024 of 20480" in run(cluster, "ledger", "--use")
     explained = run(cluster, "why", "training", "--namespace", WORK)
     assert "Of GPU 0 it uses 1024 of 20480 MiB (peak 4096), and its kernels ran " in explained
-
-
-def test_memory_of_a_container_is_seen_by_the_drivers_counters_without_the_nodes_processes(
-    installation, cluster
-):
-    agent = cluster.nodes[NODE].agent
-    agent.set_driver_limits(offered=True)
-    agent.show_control_groups()
-    install(installation, cluster, driverMetrics=True)
-    [pod] = installation.objects("agent")
-    assert "hostPID" not in pod["spec"]
-    cluster.api.create(labelled("counted", "0.250"), WORK)
-    eventually(lambda: phase(cluster, "counted") == "Running", "counted runs")
-    container = container_of(cluster.api.get("Pod", "counted", WORK))
-
-    agent.write_gpus([replace(GPUS[0], groups=(CountedGroup(container, 3072),))])
-    eventually(
-        lambda: figures(measured(cluster).get("counted")) == (3072, 3072, None),
-        "the GpuNode says what the driver counts",
-        MEASURED_S,
-    )
-    eventually(
-        lambda: any(
-            each["pod"] == "counted" for each in json.loads(run(cluster, "ledger", "--use", "-o", "json"))
-        ),
-        "the ledger has the pod",
-    )
-    assert "3072 of 10240" in run(cluster, "ledger", "--use")
-    assert "Of GPU 0 it uses 3072 of 10240 MiB" in run(cluster, "why", "counted", "--namespace", WORK)

@@ -21,7 +21,6 @@ from testbed.nvidia.cards import (
     SAMPLES_OF_NEW,
     SAMPLES_OF_OLD,
     Card,
-    CountedGroup,
     MigInstance,
     NvmlNode,
     RunningProcess,
@@ -55,7 +54,6 @@ CHANGES = {
     "no card": NvmlNode(()),
     "another driver and its limits": NvmlNode((A100, T4), driver="615.10.02", limits=LIMITS_OFFERED),
     "limits that fail": NvmlNode((A100, T4), limits=pynvml.NVML_ERROR_NOT_SUPPORTED),
-    "groups": NvmlNode((replace(A100, groups=(CountedGroup("one", 1536),)), T4), limits=LIMITS_OFFERED),
     "MIG": NvmlNode((replace(A100, mig=True, instances=INSTANCES), T4)),
     "a lost card": NvmlNode((replace(A100, lost=True), T4)),
     "a card that is gone": NvmlNode((T4,)),
@@ -96,7 +94,6 @@ def answers(source, group):
             answered(source.identity_of, uuid),
             answered(source.use_of, uuid),
         ]
-        found.append(source.used_by_group(uuid, group))
     return [*found, *[answered(source.wait_for_event, 0) for _ in range(6)]]
 
 
