@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -350,13 +351,18 @@ def _is_in_mig_mode(device: Any) -> bool:
 
 def _mig_profiles(device: Any, card_mib: int) -> Iterator[MigProfile]:
     """Yield the profiles of a GPU in MIG mode, without those for graphics and of all or no media engines."""
+    found: list[tuple[int, Any, list[int], int]] = []
     for number in range(nvml.NVML_GPU_INSTANCE_PROFILE_1_SLICE_GFX):
         info = _optional(nvml.nvmlDeviceGetGpuInstanceProfileInfo, device, number, 1)
         places = _places(device, info.id) if info is not None else ()
         if info is not None and places:
-            name = name_of(info.sliceCount, info.memorySizeMB, card_mib, has_media=number in _WITH_MEDIA)
-            starts, size = tuple(sorted(each.start for each in places)), places[0].size
-            yield MigProfile(name, info.sliceCount, size, info.memorySizeMB, starts, info.instanceCount)
+            found.append((number, info, sorted(each.start for each in places), places[0].size))
+    # The driver of an RTX PRO 6000 counts a memory slice as three places.
+    one = math.gcd(*[count for _, _, starts, size in found for count in (*starts, size)])
+    for number, info, starts, size in found:
+        name = name_of(info.sliceCount, info.memorySizeMB, card_mib, has_media=number in _WITH_MEDIA)
+        at = tuple([start // one for start in starts])
+        yield MigProfile(name, info.sliceCount, size // one, info.memorySizeMB, at, info.instanceCount)
 
 
 def _places(device: Any, profile: int) -> Sequence[Any]:

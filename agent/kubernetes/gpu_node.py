@@ -13,6 +13,7 @@ from agent.options import Offer
 from agent.settings import NO_LIMITER
 from agent.state import HELD, AgentState, Unlimited
 from kube.names import API_VERSION
+from modes.mig_profiles import card_of_profiles
 
 MAX_GPUS = 64
 MAX_NAME = 128
@@ -105,9 +106,14 @@ def _card(gpu: Gpu, state: AgentState, *, is_whole: bool) -> dict[str, Any]:
 
 
 def _profiles(gpus: Collection[Gpu]) -> list[dict[str, Any]]:
-    """Return the profiles of the cards in MIG mode; none if the node has cards of several models."""
-    found = next((gpu.mig_profiles for gpu in gpus if gpu.mig_profiles), ())
-    return [asdict(each) for each in found[:MAX_PROFILES]] if len({gpu.model for gpu in gpus}) == 1 else []
+    """Return the profiles of the cards in MIG mode; none if the node has cards of several models.
+
+    The API server would refuse the whole report with profiles that are larger than any card.
+    """
+    found = next((gpu.mig_profiles for gpu in gpus if gpu.mig_profiles), ())[:MAX_PROFILES]
+    models = {gpu.model for gpu in gpus}
+    is_known = len(models) == 1 and card_of_profiles("", found) is not None
+    return [asdict(each) for each in found] if is_known else []
 
 
 def _unlimited(found: Collection[Unlimited]) -> dict[str, Any]:

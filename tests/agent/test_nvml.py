@@ -98,6 +98,23 @@ def test_a_card_in_mig_mode_says_what_it_can_be_divided_into(node, source):
     }
 
 
+def test_profiles_are_the_same_where_the_driver_counts_three_places_for_each_memory_slice(
+    node, source, monkeypatch
+):
+    """As nvidia-smi prints them of an RTX PRO 6000: {0,3,6,9}:3 for a quarter of the card."""
+
+    def thrice(device, profile, found, count, ask=pynvml.nvmlDeviceGetGpuInstancePossiblePlacements):
+        answer = ask(device, profile, found, count)
+        for each in found or ():
+            each.start, each.size = 3 * each.start, 3 * each.size
+        return answer
+
+    node.write_gpus(replace(SECOND, uuid="GPU-0", memory_mib=81920, mig=True))
+    (plain,) = source.list_gpus()
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetGpuInstancePossiblePlacements", thrice)
+    assert source.list_gpus()[0].mig_profiles == plain.mig_profiles
+
+
 def test_a_gpu_says_whether_it_was_put_into_mig_mode(node, source):
     assert not source.condition_of("GPU-1").mig
     node.write_gpus(FIRST, replace(SECOND, mig=True))

@@ -87,6 +87,11 @@ def test_the_controller_learns_the_mig_profiles_of_a_node_with_cards_of_one_mode
     assert "migProfiles" not in status(SMALL, *cards)
 
 
+def test_profiles_that_the_schema_cannot_hold_do_not_make_it_refuse_the_report():
+    profile = replace(PROFILE, memory=3, starts=(0, 3, 6, 9))
+    assert "migProfiles" not in status(replace(MIG, mig_profiles=(profile,)))
+
+
 def test_the_schema_knows_every_field_that_is_written():
     schema = yaml.safe_load(CRD.read_text())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     known = schema["properties"]["status"]["properties"]
