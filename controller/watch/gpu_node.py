@@ -162,7 +162,7 @@ def _report(found: _GpuNode) -> AgentReport:
         uses=status.usage,
         offers_by_dra=by_dra,
         uuids=tuple([card.uuid for card in shared]) if by_dra and status.usage is not None else (),
-        mig_card=card_of_profiles(status.gpus[0].model, status.mig_profiles) if status.mig_profiles else None,
+        mig_card=card_of_profiles(status.gpus[0].model, status.mig_profiles) if status.gpus else None,
     )
 
 

@@ -196,6 +196,13 @@ def test_an_object_that_is_not_sound_counts_nothing(gpus):
     assert read(gpus) is None
 
 
+def test_profiles_without_any_card_are_not_known():
+    profile = {"name": "1g.10gb", "compute": 1, "memory": 1, "mib": 9728, "starts": [0], "most": 1}
+    status = {"gpus": [], "migProfiles": [profile]}
+    found = gpu_nodes().reader.read_object(json.dumps({"metadata": {"name": "mixed"}, "status": status}))
+    assert (found.lists_gpus, found.mig_card) == (False, None)
+
+
 def test_a_placement_that_no_memory_binds_has_the_mib_of_the_very_card(store):
     store.set_node(SeenNode(NODE, "uid-1"))
     store.set_agent(SAYS)
