@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import islice
 
 from modes.mig_profiles import MigCard, MigProfile
 
@@ -15,6 +16,9 @@ The driver chooses where each instance is on the card; mig-parted tries orders u
 Placement = tuple[int, str]
 """The first memory slice of an instance, and its profile."""
 
+MAX_ARRANGEMENTS = 4096
+"""No known card has more than 2,319."""
+
 
 def geometry(names: Iterable[str]) -> Geometry:
     """Return the geometry with these instances."""
@@ -22,8 +26,11 @@ def geometry(names: Iterable[str]) -> Geometry:
 
 
 def arrangements(card: MigCard) -> Iterator[tuple[Placement, ...]]:
-    """Yield all sets of instances that the card can hold at once, with their places; first the empty set."""
-    yield from _arranged(card, 0, ())
+    """Yield all sets of instances that the card can hold at once, with their places; first the empty set.
+
+    Agents report cards, so these are bounded.
+    """
+    yield from islice(_arranged(card, 0, ()), MAX_ARRANGEMENTS)
 
 
 @lru_cache(maxsize=64)

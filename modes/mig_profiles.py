@@ -152,7 +152,7 @@ def name_of(compute: int, mib: int, card_mib: int, *, has_media: bool) -> str:
 def card_of_profiles(name: str, profiles: Iterable[MigProfile]) -> MigCard | None:
     """Return the card with these profiles, as its driver states them; None if no card can have them.
 
-    A card's profiles differ in their sizes. This also bounds the number of its geometries.
+    A card's profiles differ in their sizes.
     """
     ordered = tuple(sorted(profiles, key=lambda each: (each.memory, each.compute, each.name)))
     sizes = {(each.compute, each.memory, each.has_media_extensions) for each in ordered}

@@ -6,8 +6,16 @@ from itertools import combinations_with_replacement
 
 import pytest
 
-from modes.mig_geometry import arrangements, full_geometries, geometries, geometry
-from modes.mig_profiles import A30, A100_40GB, CARDS, H100_80GB, RTX_PRO_6000
+from modes.mig_geometry import MAX_ARRANGEMENTS, arrangements, full_geometries, geometries, geometry
+from modes.mig_profiles import (
+    A30,
+    A100_40GB,
+    CARDS,
+    H100_80GB,
+    RTX_PRO_6000,
+    MigProfile,
+    card_of_profiles,
+)
 
 PRINTED = """
 GPU  0 Profile ID 19 Placements: {0,1,2,3,4,5,6}:1
@@ -77,6 +85,12 @@ def test_cards_of_eight_memory_slices_are_all_divided_alike_and_those_of_four_as
     known = {"A30": 20, "RTX PRO 6000": 16}.get(card.name, len(geometries(A100_40GB)))
     assert len(geometries(card)) == known
     assert all(is_valid(card, names) for names in full_geometries(card))
+
+
+def test_a_card_of_which_an_agent_reports_absurd_profiles_takes_bounded_work():
+    sizes = [(compute, media) for compute in range(1, 9) for media in ("", "+me")]
+    every = [MigProfile(f"{size}g.1gb{media}", size, 1, 1024, tuple(range(8)), 8) for size, media in sizes]
+    assert sum(1 for _ in arrangements(card_of_profiles("absurd", every))) == MAX_ARRANGEMENTS
 
 
 def test_an_a100_has_the_nineteen_configurations_that_nvidia_draws():
