@@ -1,5 +1,6 @@
 """The GpuNode of a node: all that is written is in its schema, and it is bounded."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from controller.watch.gpu_node import report_from_object, with_report
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from ledger.placement.cards import layout
 from modes.fraction import Fraction
-from modes.mig_profiles import MigProfile
+from modes.mig_profiles import CARDS, MigProfile
 from tests.agent.support.node import card, node_folder
 from tests.ledger.cluster import gpu_node, ledger_of, request_of
 
@@ -90,6 +91,17 @@ def test_the_controller_learns_the_mig_profiles_of_a_node_with_cards_of_one_mode
 def test_profiles_that_the_schema_cannot_hold_do_not_make_it_refuse_the_report():
     profile = replace(PROFILE, memory=3, starts=(0, 3, 6, 9))
     assert "migProfiles" not in status(replace(MIG, mig_profiles=(profile,)))
+
+
+def test_the_schema_takes_names_of_profiles_only():
+    """A name becomes a key of the file that mig-parted reads for all nodes."""
+    known = CRD.read_text().partition("migProfiles")[2]
+    pattern = re.search(r"name: \{type: string, .*?pattern: '(.*?)'", known)[1]
+    names = [profile.name for known_card in CARDS for profile in known_card.profiles]
+    assert [name for name in [*names, "all", "1g.10gb: 2"] if not re.search(pattern, name)] == [
+        "all",
+        "1g.10gb: 2",
+    ]
 
 
 def test_the_schema_knows_every_field_that_is_written():
