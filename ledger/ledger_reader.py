@@ -18,6 +18,7 @@ from ledger.quota_usage import QuotaUsage, Used
 from ledger.totals import CardTotals, RunningCardTotals, Totals
 from ledger.view import LedgerView, NodeView, PendingView, node_view, pending_view, queue_of
 from modes.facts import NodeFact, PodKey
+from modes.mig_profiles import MigCard
 from modes.units import Unit
 
 MAX_CLAIMS_OF_REPLICAS = 1024
@@ -82,6 +83,10 @@ class LedgerReader:
         """Whether a node has one of these values in its GPU memory label; True while no node states any."""
         known = {mib for _, mib in self._kinds.labels if mib}
         return not known or any(int(value) in known for value in memory_values)
+
+    def mig_cards(self) -> dict[str, MigCard]:
+        """How cards can be divided, by their models, as the nodes that offer MIG instances say."""
+        return {product: card for product, card, _ in self._kinds.offers if card is not None}
 
     def names(self) -> list[str]:
         """Names of all nodes that are known or have pods."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from certs.live_context import LiveTlsContext
@@ -80,8 +80,8 @@ class WebhookProcess:
         self._last_good: LastGoodPolicies | None = None
         self._observers: list[Observer] = [DecisionLog(self._metrics)]
         self._page = self._make_page(ledger) if ledger and options.page_port is not None else None
-        placer, may_have = self._placer(ledger)
-        reviewer = Reviewer(lambda: self._policies.current, Rules(may_have), placer, self._observe)
+        placer, rules = self._placer(ledger)
+        reviewer = Reviewer(lambda: self._policies.current, rules, placer, self._observe)
         router = self._process.router(self._detail)
         app = WebhookApp(reviewer, self._metrics)
         app.include_router(router)
@@ -152,10 +152,10 @@ class WebhookProcess:
         )
         return context, lambda: trust
 
-    def _placer(self, ledger: Ledger | None) -> tuple[Placer, Callable[[Collection[str]], bool]]:
-        """Return the placer, and what it knows of the GPUs' memory."""
+    def _placer(self, ledger: Ledger | None) -> tuple[Placer, Rules]:
+        """Return the placer, and the rules with what it knows of the GPUs."""
         if ledger is not None:
-            return LedgerPlacer(ledger), ledger.may_have
+            return LedgerPlacer(ledger), Rules(ledger.may_have, ledger.mig_cards)
         certificate = self._mounted
         if self._options.controller is None or certificate is None:
             raise ValueError("the controller requires a mounted certificate: pass --tls-dir too")
@@ -167,7 +167,7 @@ class WebhookProcess:
         self._observers.append(denials)
         self._background = {**placer.background(), "denial reports": denials.run}
         self._controller_wait = ControllerWait(placer.knows_nodes, self._options.controller_wait)
-        return placer, placer.may_have
+        return placer, Rules(placer.may_have, placer.mig_cards)
 
     def _conditions(self) -> dict[str, Callable[[], str | None]]:
         conditions: dict[str, Callable[[], str | None]] = {

@@ -11,6 +11,7 @@ from ledger.placement_request import Accounting, Placement
 from policies.model.effective import EffectivePolicy
 from webhook.admission.alias_words import Alias
 from webhook.admission.denial import Denial
+from webhook.admission.instances import KnownCards
 from webhook.admission.json_patch import joined
 from webhook.admission.limiter import refuse_copy_from_elsewhere
 from webhook.admission.mutate import Injection, mutate
@@ -26,14 +27,19 @@ from webhook.policy_resolver import ResolvedPolicy
 class Rules:
     """Applies all rules to every pod."""
 
-    def __init__(self, may_have: Callable[[Collection[str]], bool] = lambda _values: True) -> None:
+    def __init__(
+        self,
+        may_have: Callable[[Collection[str]], bool] = lambda _values: True,
+        mig_cards: KnownCards = dict,
+    ) -> None:
         """`may_have` says whether any node may have GPUs of one of these values of the memory label."""
         self._may_have = may_have
+        self._mig_cards = mig_cards
 
     def begin(self, request: Request, pod: Pod, resolved: ResolvedPolicy) -> Pending | Injection | Denial:
         """Return the decision for a labelled pod, or the placement request on which it depends."""
         policy = resolved.policy
-        validated = validate(pod, request.namespace, policy, request.whole_object)
+        validated = validate(pod, request.namespace, policy, request.whole_object, self._mig_cards)
         if isinstance(validated, Denial):
             return validated
         kept = validated.kept

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from kube.names import GPU_PRODUCT_LABEL
 from kube.scheduling import NodeSelectorTerm
 from ledger.placement_request import MAX_RESOURCE, Placement
 from modes.fraction import Fraction
-from modes.mig_profiles import card_of_product
+from modes.mig_profiles import MigCard, card_of_product
 from modes.mode import Mode
 from modes.units import POOL, profile_of_resource
 from webhook.admission.affinity import MAX_MODELS, required_terms
@@ -16,6 +18,8 @@ from webhook.admission.denial import Denial, Reason
 from webhook.admission.pod import Pod, PodSpec
 
 _NOTHING = {"0", 0}
+KnownCards = Callable[[], Mapping[str, MigCard]]
+"""Returns how cards can be divided, by their models, as far as nodes say it."""
 
 
 def named_instance(containers: Containers) -> str:
@@ -43,8 +47,13 @@ def _named(containers: Containers) -> list[str]:
     return sorted({name for name, amount, kind in every if kind.is_instance and amount not in _NOTHING})
 
 
-def kept_instance(
-    pod: Pod, mode: Mode, fraction: Fraction, containers: Containers, slices: str | None
+def kept_instance(  # noqa: PLR0913, PLR0917 what an instance is compared with
+    pod: Pod,
+    mode: Mode,
+    fraction: Fraction,
+    containers: Containers,
+    slices: str | None,
+    mig_cards: KnownCards,
 ) -> Placement | None:
     """Return the pod's instance from an earlier review; None if it has no valid one.
 
@@ -54,9 +63,9 @@ def kept_instance(
     resource = _only_resource(containers)
     if resource is None:
         return None
-    unit = profile_of_resource(resource) or POOL
+    unit, known = profile_of_resource(resource) or POOL, mig_cards()
     for products in _bound_products(pod.spec):
-        offers = [(product, card_of_product(product), (unit,)) for product in products]
+        offers = [(each, known.get(each) or card_of_product(each), (unit,)) for each in products]
         found = mode.instances(fraction, offers, resource)
         if len(found) == 1 and found[0].products == products and str(found[0].eighths) == slices:
             return Placement(found[0].indices, found[0].mib, (), instance=found[0])

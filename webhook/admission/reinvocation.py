@@ -17,7 +17,7 @@ from webhook.admission.affinity import demanded_memories, required_terms
 from webhook.admission.annotations import GPU_CONTAINER, GPU_INDEX, INJECTED, MEMORY_MIB, RESERVATION, SLICES
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.containers import Containers
-from webhook.admission.instances import kept_instance
+from webhook.admission.instances import KnownCards, kept_instance
 from webhook.admission.kept_claim import kept_claim
 from webhook.admission.memory_limit import mib_of_each, mib_text
 from webhook.admission.pod import ObjectMeta, Pod, PodSpec
@@ -28,8 +28,13 @@ MAX_MEMORY_VALUES = 1000
 """Maximum values in one expression; each term of the affinity may get them all."""
 
 
-def kept_placement(
-    pod: Pod, policy: EffectivePolicy, fraction: Fraction, containers: Containers, kinds: GpuKinds
+def kept_placement(  # noqa: PLR0913, PLR0917 what a placement is compared with
+    pod: Pod,
+    policy: EffectivePolicy,
+    fraction: Fraction,
+    containers: Containers,
+    kinds: GpuKinds,
+    mig_cards: KnownCards,
 ) -> Placement | None:
     """Return the pod's placement from an earlier review; None if it has no valid one.
 
@@ -47,7 +52,8 @@ def kept_placement(
     # An instance is for one container, and says neither index nor MiB.
     is_instance = not (containers.parts or GPU_INDEX in said or MEMORY_MIB in said)
     if kept is None and policy.instance_mode is not None and is_instance:
-        kept = kept_instance(pod, policy.instance_mode, fraction, containers, said.get(SLICES))
+        mode, slices = policy.instance_mode, said.get(SLICES)
+        kept = kept_instance(pod, mode, fraction, containers, slices, mig_cards)
     reservation = said.get(RESERVATION)
     if kept is None or reservation is None or not is_uid(reservation):
         return kept

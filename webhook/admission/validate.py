@@ -22,7 +22,7 @@ from webhook.admission.environment import refuse_preload_from
 from webhook.admission.exact_match import Json
 from webhook.admission.existing_injection import NO_INJECTION, ExistingInjection
 from webhook.admission.gpu_resources import check_amounts
-from webhook.admission.instances import refuse_instances
+from webhook.admission.instances import KnownCards, refuse_instances
 from webhook.admission.label import Asked, asked_of, refuse_misplaced_keys, wanted_share
 from webhook.admission.limiter import refuse_copy, refuse_mounts
 from webhook.admission.pod import LABEL, ObjectMeta, Pod, PodSpec
@@ -64,7 +64,11 @@ class Validated(msgspec.Struct, frozen=True, eq=False):
 
 
 def validate(
-    pod: Pod, namespace: str, policy: EffectivePolicy, whole_object: Callable[[], Json | Denial]
+    pod: Pod,
+    namespace: str,
+    policy: EffectivePolicy,
+    whole_object: Callable[[], Json | Denial],
+    mig_cards: KnownCards,
 ) -> Validated | Denial:
     """Check a labelled pod against the policy (docs/reference/admission.md).
 
@@ -94,7 +98,8 @@ def validate(
     containers = choose_containers(metadata, every, policy, fraction)
     if isinstance(containers, Denial):
         return containers
-    fraction, kept = _kept(pod, policy, _shared(pod, policy, fraction, containers), containers, kinds)
+    shared = _shared(pod, policy, fraction, containers)
+    fraction, kept = _kept(pod, policy, shared, containers, kinds, mig_cards)
     validated = Validated(
         namespace, metadata, spec, policy, mode, fraction, limiter, every, containers, kept, existing, kinds
     )
@@ -110,8 +115,13 @@ def _shared(pod: Pod, policy: EffectivePolicy, fraction: Fraction, containers: C
     return split_as_said(shared, pod, policy)
 
 
-def _kept(
-    pod: Pod, policy: EffectivePolicy, fraction: Fraction, containers: Containers, kinds: GpuKinds
+def _kept(  # noqa: PLR0913, PLR0917 what a placement is compared with
+    pod: Pod,
+    policy: EffectivePolicy,
+    fraction: Fraction,
+    containers: Containers,
+    kinds: GpuKinds,
+    mig_cards: KnownCards,
 ) -> tuple[Fraction, Placement | None]:
     """Return the share at the placement of an earlier review, and that placement, if it is valid."""
     is_claimed = policy.mode.is_claimed
@@ -119,7 +129,7 @@ def _kept(
         return fraction, None
     if not is_claimed and not demands_models(pod.spec, kinds):
         return fraction, None
-    kept = kept_placement(pod, policy, fraction, containers, kinds)
+    kept = kept_placement(pod, policy, fraction, containers, kinds, mig_cards)
     if is_claimed:
         return fraction, kept
     if kept is None or _are_too_small(kept, kinds):

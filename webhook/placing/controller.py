@@ -30,6 +30,7 @@ from ledger.messages import (
     write_request,
 )
 from ledger.placement_request import Placement, PlacementRequest
+from modes.mig_profiles import MigCard
 from service.log import get_logger
 from service.yielding import TimeSlice
 from webhook.admission.denial import Reason
@@ -118,6 +119,10 @@ class ControllerPlacer:
     def may_have(self, memory_values: Collection[str]) -> bool:
         """Whether the cluster has GPUs of one of these memory values, by the controller's last snapshot."""
         return self._fallback.may_have(memory_values)
+
+    def mig_cards(self) -> dict[str, MigCard]:
+        """How cards can be divided, by their models, by the controller's last snapshot."""
+        return self._fallback.mig_cards()
 
     def knows_nodes(self) -> bool:
         """Whether the controller ever sent a complete snapshot, even one without nodes."""

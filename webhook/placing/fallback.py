@@ -21,6 +21,7 @@ from ledger.messages import NodeState, StreamEvent
 from ledger.placement_request import OverQuota, Placement, PlacementRequest, PlacementResult, Unschedulable
 from ledger.view import PendingView
 from modes.facts import PodFact, PodKey
+from modes.mig_profiles import MigCard
 from modes.units import POOL, Unit, unit_of
 from service.yielding import TimeSlice
 from webhook.admission.denial import Reason
@@ -118,6 +119,10 @@ class Fallback:
     def may_have(self, memory_values: Collection[str]) -> bool:
         """Whether a node that the controller knew has GPUs of one of these memory values."""
         return not self.is_known or self._ledger.may_have(memory_values)
+
+    def mig_cards(self) -> dict[str, MigCard]:
+        """How cards can be divided, by their models, as the controller knew it."""
+        return self._ledger.mig_cards()
 
     def nodes(self) -> int:
         """Return the number of nodes that the controller knew."""

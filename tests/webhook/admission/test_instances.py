@@ -1,9 +1,11 @@
 """Mode mig: what a pod is given, what it may itself ask for, and what a second review leaves as it is."""
 
+import msgspec
 import pytest
 
 from ledger.ledger import Ledger
 from modes.facts import NodeFact
+from modes.mig_profiles import A100_80GB, MigProfile, card_of_profiles
 from modes.units import profile_of_resource
 from tests.webhook.support import Webhook, container, pod, policies
 from tests.webhook.support.bounded_work import MAX_LINES, Lines
@@ -54,6 +56,17 @@ def test_a_share_becomes_one_instance_of_the_smallest_profile_bound_to_its_model
     assert decided.container()["resources"] == {"limits": {resource: "1"}, "requests": {resource: "1"}}
     assert products(decided.stored) == [[A100_80]]
     assert decided.annotations["clearml-injector/slices"] == slices
+
+
+@pytest.mark.parametrize("product", ["NVIDIA-B300", A100_80])
+def test_an_instance_of_a_card_as_an_agent_reports_it_is_kept_in_the_next_review(product):
+    """It is more than our table has: no such model, or less memory."""
+    profiles = [MigProfile("1g.10gb", 1, 1, 10240, (0, 1, 2, 3, 4, 5, 6), 7), *A100_80GB.profiles[2:]]
+    of_agent = node("mig-1", product, (ONE, 3))
+    of_agent = msgspec.structs.replace(of_agent, reported_mig=card_of_profiles("card", profiles))
+    reviewer = webhook(of_agent)
+    stored = reviewer.decide(memory_pod("10000Mi")).stored
+    assert reviewer.decide(stored, uid=OTHER_UID).code == "unchanged"
 
 
 @pytest.mark.parametrize(

@@ -148,8 +148,9 @@ class Webhook:
         self.ledger = ledger or fixture_ledger()
         self.outcomes: list[Outcome] = []
         self._again = again
+        rules = Rules(mig_cards=self.ledger.mig_cards)
         self.reviewer = Reviewer(
-            lambda: self.policies, Rules(), placer or LedgerPlacer(self.ledger), self._observe
+            lambda: self.policies, rules, placer or LedgerPlacer(self.ledger), self._observe
         )
 
     def _observe(self, _request, outcome, _seconds):

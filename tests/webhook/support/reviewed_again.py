@@ -35,8 +35,9 @@ def decide_again(policies, ledger, review, found):
     """Decide a pod as a dry run; return the outcome and the patch."""
     request = {**review["request"], "object": found, "dryRun": True}
     outcomes = []
+    rules = Rules(mig_cards=ledger.mig_cards)
     reviewer = Reviewer(
-        lambda: policies, Rules(), LedgerPlacer(ledger), lambda _r, outcome, _s: outcomes.append(outcome)
+        lambda: policies, rules, LedgerPlacer(ledger), lambda _r, outcome, _s: outcomes.append(outcome)
     )
     answer = finish(reviewer.review(json.dumps({**review, "request": request}).encode()))
     return outcomes[0], readable(answer)["response"].get("patch", [])
