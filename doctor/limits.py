@@ -51,7 +51,8 @@ def driver_limits(seen: Seen) -> Iterator[Diagnosis]:
             what = f"the driver does not limit shares (agent.driverLimits): {says.driver_limits}"
             is_old = "is not of version 2" in says.driver_limits
             repair = "boot the node with control groups of version 2" if is_old else _OTHER_DRIVER
-            yield Diagnosis("warning", what, f"{repair}; until then the limiter alone limits programs", node)
+            alone = f"; until then {says.limit} alone limits programs" if says.limit else ""
+            yield Diagnosis("warning", what, f"{repair}{alone}", node)
 
 
 def reserved(seen: Seen) -> Iterator[Diagnosis]:

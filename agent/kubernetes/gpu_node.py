@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agent.container_use import ContainerUse
+from agent.driver_limits import LIMIT
 from agent.gpu import Gpu
-from agent.options import Offer
-from agent.settings import NO_LIMITER
+from agent.options import UNUSED, Offer
+from agent.settings import NO_LIMITER, LimiterPart
 from agent.state import HELD, AgentState, Unlimited
 from kube.names import API_VERSION
 from modes.mig_profiles import card_of_profiles
@@ -27,6 +28,7 @@ MAX_USES = 128
 """Likewise, of what containers use."""
 MAX_REASON = 256
 MAX_PROFILES = 16
+WITHOUT_LIMITER = LimiterPart(NO_LIMITER)
 
 
 def manifest(  # noqa: PLR0913 what a report consists of
@@ -38,7 +40,7 @@ def manifest(  # noqa: PLR0913 what a report consists of
     *,
     whole: Collection[str] = (),
     offer: Offer = "device-plugin",
-    limiter: str = NO_LIMITER,
+    limiter: LimiterPart = WITHOUT_LIMITER,
 ) -> dict[str, Any]:
     """Return the object; the Node owns it, so it is deleted with the Node.
 
@@ -50,7 +52,7 @@ def manifest(  # noqa: PLR0913 what a report consists of
         boot_id: ID of the node's boot; empty if unknown.
         whole: UUIDs of the GPUs that are not divided.
         offer: how the GPUs are offered.
-        limiter: name of the limiter that the agent gives containers.
+        limiter: that the agent gives containers.
     """
     missing = state.missing
     cards = [_card(gpu, state, is_whole=gpu.uuid in whole) for gpu in gpus][:MAX_GPUS]
@@ -65,10 +67,13 @@ def manifest(  # noqa: PLR0913 what a report consists of
         status["missing"] = missing[:MAX_TEXT]
     if state.unlimited is not None:
         status["unlimited"] = _unlimited(state.unlimited)
-    if state.driver_limits is not None:
-        status["driverLimits"] = state.driver_limits[:MAX_REASON]
-    limits = ["driver"] if state.driver_limits == HELD else []
-    if limits := limits + [limiter] * (limiter != NO_LIMITER):
+    said, name = state.driver_limits, limiter.name
+    if said is not None and LIMIT in dict(limiter.env):
+        # Only the driver enforces such a limiter, so it has to.
+        said, name = said.removeprefix(UNUSED), NO_LIMITER
+    if said is not None:
+        status["driverLimits"] = said[:MAX_REASON]
+    if limits := ["driver"] * (said == HELD) + [name] * (name != NO_LIMITER):
         status["limit"] = " and ".join(limits)[:MAX_NAME]
     if state.uses is not None:
         status["usage"] = _usage(state.uses, state.uses_measured)

@@ -112,7 +112,7 @@ class NodeWriter:
             self._boot_id,
             whole={gpu.uuid for gpu in gpus if not is_divided(gpu, options.divide)},
             offer=options.offer,
-            limiter=self._agent.policy.limiter.name,
+            limiter=self._agent.policy.limiter,
         )
 
     def _uid_of_node(self) -> str:

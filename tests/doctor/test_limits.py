@@ -45,6 +45,11 @@ NO_FUNCTION = "GPU 0: nvmlDeviceGetMemoryLimits_v1: Function Not Found"
             "ok",
             "node gpu-1: shares are limited by driver and hami-core: only managed memory escapes",
         ),
+        (
+            {"driver_limits": NO_FUNCTION, "limit": "hami-core"},
+            "warning",
+            "until then hami-core alone limits",
+        ),
         ({}, "ok", "the driver limits shares where it has to"),
     ],
 )

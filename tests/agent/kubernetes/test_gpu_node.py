@@ -19,6 +19,7 @@ from agent.kubernetes.gpu_node import (
     MAX_USES,
     manifest,
 )
+from agent.settings import LimiterPart
 from agent.state import HELD, AgentState, Held, Unlimited
 from controller.watch.gpu_node import report_from_object, with_report
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
@@ -115,7 +116,7 @@ def test_the_schema_knows_every_field_that_is_written():
         whole={"GPU-a"},
         unlimited=[unlimited("a")],
         driver_limits=HELD,
-        limiter="hami-core",
+        limiter=LimiterPart("hami-core"),
         uses=[use("a", idle_since=0)],
         measured=60,
         offer="dra",
@@ -129,6 +130,13 @@ def test_the_schema_knows_every_field_that_is_written():
         assert found[name].keys() == of_schema.keys()
         assert found[name]["containers"][0].keys() == of_schema["containers"]["items"]["properties"].keys()
     assert known["usage"]["properties"]["containers"]["maxItems"] == MAX_USES
+
+
+def test_a_limiter_that_is_the_driver_limits_nothing_where_the_driver_does_not():
+    limiter = LimiterPart("nvidia-driver", (("NVIDIA_GPU_MEMORY_LIMIT", "{memory_mib}"),))
+    found = status(driver_limits="not used: Function Not Found", limiter=limiter)
+    assert (found["driverLimits"], found.get("limit")) == ("Function Not Found", None)
+    assert status(driver_limits=HELD, limiter=limiter)["limit"] == "driver"
 
 
 def unlimited(pod):
