@@ -161,6 +161,7 @@ class AgentOptions:
             "report any.",
             metavar="MIB",
             default="no such GPU is offered",
+            min=0,
         ),
     ] = 0
     nvidia_ctk: Annotated[
