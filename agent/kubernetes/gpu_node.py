@@ -67,7 +67,7 @@ def manifest(  # noqa: PLR0913 what a report consists of
         status["missing"] = missing[:MAX_TEXT]
     if state.unlimited is not None:
         status["unlimited"] = _unlimited(state.unlimited)
-    said, name = state.driver_limits, limiter.name
+    said, name = (state.driver_limits, limiter.name) if state.gpus else (None, NO_LIMITER)
     if said is not None and LIMIT in dict(limiter.env):
         # Only the driver enforces such a limiter, so it has to.
         said, name = said.removeprefix(UNUSED), NO_LIMITER

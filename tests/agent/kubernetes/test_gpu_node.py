@@ -40,7 +40,7 @@ OFFERING = "whole", "offer", "limiter"
 
 def reported(*gpus, uses=None, measured=None, missing=None, **known):
     """The object that is written of these GPUs, by default SMALL, and such a state."""
-    state = AgentState([SMALL])
+    state = AgentState(known.pop("shared", [SMALL]))
     state.set_registration("gpu-0", missing)
     state.uses, state.uses_measured = uses, measured
     offering = {name: known.pop(name) for name in OFFERING if name in known}
@@ -137,6 +137,12 @@ def test_a_limiter_that_is_the_driver_limits_nothing_where_the_driver_does_not()
     found = status(driver_limits="not used: Function Not Found", limiter=limiter)
     assert (found["driverLimits"], found.get("limit")) == ("Function Not Found", None)
     assert status(driver_limits=HELD, limiter=limiter)["limit"] == "driver"
+
+
+def test_a_node_without_shares_has_nothing_that_limits_them():
+    """No card of it lacks the driver's hook, because it has none to share."""
+    found = status(MIG, shared=[], driver_limits=HELD, limiter=LimiterPart("hami-core"))
+    assert not found.keys() & {"limit", "driverLimits"}
 
 
 def unlimited(pod):
