@@ -11,8 +11,9 @@ from ledger.ledger import Ledger
 from ledger.messages import NodeState, StreamEvent
 from ledger.placement_request import Assumption, OverQuota, Placement, Quota
 from ledger.view import PendingView
-from modes.facts import PodFact
+from modes.facts import NodeFact, PodFact
 from modes.fraction import Fraction
+from modes.mig_profiles import A30
 from modes.resource_names import ResourceNames
 from modes.units import profile_of_resource
 from tests.ledger.cluster import request_of
@@ -66,6 +67,18 @@ def clock():
 @pytest.fixture
 def fallback(clock):
     return Fallback(clock)
+
+
+def test_cards_are_known_as_the_controller_said_that_agents_report_them(fallback):
+    fact = NodeFact(name="m", labels={"nvidia.com/gpu.product": "B300"}, pooled_gpus=0, reported_mig=A30)
+    fact = msgspec.structs.replace(
+        fact, instances=((profile_of_resource("nvidia.com/mig-1g.6gb").number, 4),)
+    )
+    ledger = Ledger()
+    ledger.replace([fact], [])
+    line = msgspec.json.encode(NodeState(fact, ledger.node("m"), *ledger.room("m")))
+    report(fallback, {"m": msgspec.json.decode(line, type=NodeState)}, ())
+    assert fallback.mig_cards() == {"B300": A30}
 
 
 def test_pods_go_where_the_last_snapshot_has_room(fallback):
