@@ -13,7 +13,7 @@ from modes.fraction import ALLOWED_SLICES_PER_GPU
 from modes.mode import DEFAULT_MODE, ModeName
 from modes.registry import CLAIM_MODE
 from policies.model.allowances import Capability, HostPath
-from policies.model.effective import MAX_GPUS, ContainersOn, GpuCores, LimitsFrom
+from policies.model.effective import MAX_GPUS, ContainersOn, GpuCores, LimitsFrom, OtherScheduler
 from policies.model.limiters import Limiter
 from policies.model.problems import did_you_mean
 from policies.model.types import (
@@ -149,6 +149,9 @@ class Aliases(Part):
     gpucores: GpuCores = "deny"
     """HAMi's `nvidia.com/gpucores`. `deny`: such pods are denied; `ignore`: it is removed; `compute`: it \
 becomes the annotation `clearml-injector/compute`."""
+    scheduler_name: OtherScheduler = "deny"
+    """KAI's, Run:ai's or HAMi's `schedulerName` in such a pod. `deny`: it is denied; `remove`: the name is \
+removed."""
 
     @property
     def systems(self) -> frozenset[str]:

@@ -26,6 +26,7 @@ from webhook.admission.alias_words import (
     denied,
     known_text,
     memory_label,
+    refuse_misplaced,
     rewritten,
     shown,
     words_of,
@@ -77,11 +78,9 @@ def _pod_asks(metadata: ObjectMeta, spec: PodSpec) -> bool:
 
 def _refuse_misplaced(metadata: ObjectMeta) -> Denial | None:
     """Refuse amounts that are labels or annotations: HAMi reads resources of containers."""
-    for kind, keys in (("annotation", metadata.annotations), ("label", metadata.labels)):
-        for name in HAMI_RESOURCES:
-            if name in (keys or ()):
-                return denied(f"{kind} {name} has no effect: write it in resources.limits of a container")
-    return None
+    where = "in resources.limits of a container"
+    refused = refuse_misplaced("annotation", metadata.annotations, HAMI_RESOURCES, where)
+    return refused or refuse_misplaced("label", metadata.labels, HAMI_RESOURCES, where)
 
 
 def _read(metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy) -> Alias | Denial:

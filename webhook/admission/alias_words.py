@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -41,12 +41,20 @@ class System(NamedTuple):
     read: Callable[[ObjectMeta, PodSpec, EffectivePolicy], Alias | Denial]
     """Translates such a pod."""
     words: tuple[str, ...]
-    """Names of which every such pod has one; one that ends in a dot is the beginning of a name."""
+    """Names of which every such pod has one; one that ends in a dot or a slash is the beginning of a name."""
 
 
 def denied(rule: str) -> Denial:
     """Deny a pod with a setting that has no equivalent here."""
     return Denial.of(Reason.ALIAS, rule)
+
+
+def refuse_misplaced(
+    kind: str, keys: Collection[str] | None, names: Sequence[str], where: str
+) -> Denial | None:
+    """Refuse an amount that is a label or an annotation, as `kind` says, and has no effect there."""
+    found = [name for name in names if name in (keys or ())]
+    return denied(f"{kind} {found[0]} has no effect: write it {where}") if found else None
 
 
 def shown(text: str) -> str:

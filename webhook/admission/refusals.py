@@ -12,7 +12,7 @@ from webhook.admission.container_refs import ContainerRef
 from webhook.admission.containers import Containers
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.host_paths import SHARED_MEMORY, is_at_or_below, normalised, protected_place, touches
-from webhook.admission.other_systems import OURS_INSTEAD
+from webhook.admission.other_systems import OURS_INSTEAD, further_of_kai
 from webhook.admission.pod import LABEL, ObjectMeta, PodSpec
 
 
@@ -86,8 +86,9 @@ def refuse_index(containers: Containers) -> Denial | None:
 
 def _refuse_annotations(metadata: ObjectMeta) -> Denial | None:
     annotations = metadata.annotations or {}
-    for name in sorted(annotations.keys() & OURS_INSTEAD.keys()):
-        ours = OURS_INSTEAD[name]
+    of_kai = [name for name in further_of_kai(annotations) if ".gpus." not in name]
+    for name in (*sorted(annotations.keys() & OURS_INSTEAD.keys()), *of_kai):
+        ours = OURS_INSTEAD.get(name)
         advice = f"use {ours} instead" if ours is not None else None
         return _other_system(f"annotation {name}", advice)
     for name in sorted(injecting(annotations)):

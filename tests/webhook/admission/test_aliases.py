@@ -9,7 +9,6 @@ from tests.webhook.support import LABEL, Webhook, container, pod, policies
 KAI, HAMI = policies("aliases: {kai: true}"), policies("aliases: {hami: true}")
 GPU, MEM, PERCENT = "nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage"
 MEMORY_LABEL = "clearml-injector/gpu-memory"
-OF_A_CONTAINER = "nvidia.com/container.main.gpu-memory.request"
 
 
 def webhook_of(policy_set):
@@ -150,14 +149,6 @@ def test_a_static_pod_that_a_node_shows_is_let_through_as_it_is(node):
             KAI,
             {"labels": {"gpu-fraction": "0.5"}},
             "label gpu-fraction has no effect: write it as an annotation",
-        ),
-        (
-            KAI,
-            {"annotations": {OF_A_CONTAINER: "8Gi"}},
-            (
-                f"annotation {OF_A_CONTAINER} is not supported: use gpu-memory or gpu-fraction, or the label"
-                f" {MEMORY_LABEL}"
-            ),
         ),
         (
             HAMI,
