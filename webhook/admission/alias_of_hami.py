@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -33,7 +33,7 @@ from webhook.admission.alias_words import (
 )
 from webhook.admission.denial import Denial, cut_text
 from webhook.admission.hami_cards import hami_models
-from webhook.admission.json_patch import Operation, add, pointer, remove
+from webhook.admission.json_patch import Operation, add
 from webhook.admission.other_systems import HAMI_ANNOTATIONS, HAMI_USE_TYPE
 from webhook.admission.pod import LABEL, Container, ObjectMeta, Pod, PodSpec, Resources
 
@@ -57,7 +57,7 @@ class HamiShare(msgspec.Struct, frozen=True, gc=False):
     cores: int
     """Percent of compute; 0 limits nothing."""
     ignored: tuple[str, ...]
-    """Requests that have no effect: a percentage in addition to MiB, compute that the policy ignores."""
+    """Requests without effect: a percentage in addition to MiB, a priority, compute that the policy ignores."""
 
     @property
     def is_whole(self) -> bool:
@@ -70,21 +70,13 @@ class HamiShare(msgspec.Struct, frozen=True, gc=False):
         return self.gpus, self.mib, 0 if self.mib else self.percent, self.cores
 
 
-def _pod_asks(metadata: ObjectMeta, spec: PodSpec) -> bool:
-    """Whether a container requests a share in this syntax, or the pod does so in the wrong place."""
-    every = (*(spec.init_containers or ()), *(spec.containers or ()))
-    return any(map(_asks, every)) or _refuse_misplaced(metadata) is not None
-
-
-def _refuse_misplaced(metadata: ObjectMeta) -> Denial | None:
-    """Refuse amounts that are labels or annotations: HAMi reads resources of containers."""
-    where = "in resources.limits of a container"
-    refused = refuse_misplaced("annotation", metadata.annotations, HAMI_RESOURCES, where)
-    return refused or refuse_misplaced("label", metadata.labels, HAMI_RESOURCES, where)
+def _pod_asks(_: ObjectMeta, spec: PodSpec) -> bool:
+    """Whether a container requests a share in this syntax."""
+    return any(map(_asks, (*(spec.init_containers or ()), *(spec.containers or ()))))
 
 
 def _read(metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy) -> Alias | Denial:
-    container = _refuse_misplaced(metadata) or _asking_container(spec)
+    container = _asking_container(spec)
     if isinstance(container, Denial):
         return container
     share = _pod_share(container, spec, policy)
@@ -107,16 +99,11 @@ def _read(metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy) -> Alias
     }
     present = [name for name in HAMI_ANNOTATIONS if name in (metadata.annotations or {})]
     changed, operations = rewritten(metadata, label, ours, present)
-    containers = _in_our_words(spec.containers or [], share, "/spec/containers", operations)
-    inits = _in_our_words(spec.init_containers or [], share, "/spec/initContainers", operations)
+    containers = _in_our_words(spec.containers or [], str(share.gpus), "/spec/containers", operations)
+    inits = _in_our_words(spec.init_containers or [], str(share.gpus), "/spec/initContainers", operations)
     found = msgspec.structs.replace(spec, containers=containers, init_containers=inits or None)
-    ignored = [*share.ignored]
-    if any(each["path"].endswith(pointer(HAMI_PRIORITY)) for each in operations):
-        ignored.append(HAMI_PRIORITY)
     words = _words(share, label, ours, metadata.annotations or {})
-    return Alias(
-        Pod(changed, found), operations, "; ".join([*words, *[f"{each} is ignored" for each in ignored]])
-    )
+    return Alias(Pod(changed, found), operations, "; ".join(words))
 
 
 def _asking_container(spec: PodSpec) -> Container | Denial:
@@ -154,7 +141,7 @@ def _pod_share(container: Container, spec: PodSpec, policy: EffectivePolicy) -> 
 
 
 def _share(container: Container, policy: EffectivePolicy) -> HamiShare | Denial:
-    amounts = dict(_amounts(container.resources))
+    amounts = dict(_amounts(container.resources, _REMOVED))
     if HAMI_CORES in amounts and policy.gpucores == "deny":
         return denied(f"policy {policy.name} does not accept {HAMI_CORES}: remove it, or ask the admin")
     memory, percent, cores = (amounts.get(name, "0") for name in HAMI_RESOURCES)
@@ -171,6 +158,7 @@ def _share(container: Container, policy: EffectivePolicy) -> HamiShare | Denial:
     ignored = (f"{HAMI_PERCENT} {percent}",) if memory != "0" and percent != "0" else ()
     if policy.gpucores == "ignore" and HAMI_CORES in amounts:
         ignored, cores = (*ignored, HAMI_CORES), "0"
+    ignored += (HAMI_PRIORITY,) if HAMI_PRIORITY in amounts else ()
     return HamiShare(int(gpus), int(memory), int(percent) or ALL, int(cores), ignored)
 
 
@@ -208,11 +196,13 @@ def _asks(container: Container) -> bool:
     return any(_amounts(container.resources))
 
 
-def _amounts(resources: Resources | None) -> Iterator[tuple[str, str]]:
+def _amounts(
+    resources: Resources | None, names: Collection[str] = HAMI_RESOURCES
+) -> Iterator[tuple[str, str]]:
     """Yield a container's requests; if a name is in both, limits come last and count."""
     for amounts in (resources.requests, resources.limits) if resources is not None else ():
         for name, amount in (amounts or {}).items():
-            if name in HAMI_RESOURCES:
+            if name in names:
                 yield name, _plain(amount)
 
 
@@ -233,33 +223,22 @@ def _plain(amount: str | int) -> str:
 
 
 def _in_our_words(
-    containers: Sequence[Container], share: HamiShare, path: str, operations: list[Operation]
+    containers: Sequence[Container], gpus: str, path: str, operations: list[Operation]
 ) -> list[Container]:
     """Remove HAMi's amounts, but keep `nvidia.com/gpu`: it marks init containers that use the GPU."""
-    plain = []
+    plain = list(containers)
     for at, container in enumerate(containers):
-        if _asks(container):
-            resources = container.resources or Resources()
-            limits, requests = (
-                _with_gpus(amounts, str(share.gpus), f"{path}/{at}/resources/{field}", operations)
-                for field, amounts in (("limits", resources.limits), ("requests", resources.requests))
-            )
-            container = msgspec.structs.replace(container, resources=Resources(limits, requests))  # noqa: PLW2901
-        plain.append(container)
+        resources = container.resources
+        if resources is None or not _asks(container):
+            continue
+        fields = {
+            field: {**{name: each for name, each in amounts.items() if name not in _REMOVED}, HAMI_GPUS: gpus}
+            for field, amounts in (("limits", resources.limits), ("requests", resources.requests))
+            if amounts is not None
+        }
+        operations += [add(f"{path}/{at}/resources/{field}", each) for field, each in fields.items()]
+        plain[at] = msgspec.structs.replace(container, resources=Resources(**fields))
     return plain
-
-
-def _with_gpus(
-    amounts: dict[str, str | int] | None, gpus: str, path: str, operations: list[Operation]
-) -> dict[str, str | int] | None:
-    if amounts is None:
-        return None
-    operations += [remove(path + pointer(name)) for name in amounts if name in _REMOVED]
-    left = {name: each for name, each in amounts.items() if name not in _REMOVED}
-    if str(left.get(HAMI_GPUS)) != gpus:
-        left[HAMI_GPUS] = gpus
-        operations.append(add(path + pointer(HAMI_GPUS), gpus))
-    return left
 
 
 def _words(
@@ -271,7 +250,13 @@ def _words(
     }
     amount = f"{HAMI_MEMORY} {share.mib}" if share.mib else f"{HAMI_PERCENT} {share.percent}"
     translated = [words_of(said[name], (name, text)) for name, text in ours.items() if text and name in said]
-    return [words_of(amount, label), *translated]
+    return [words_of(amount, label), *translated, *[f"{each} is ignored" for each in share.ignored]]
 
 
-HAMI = System(_pod_asks, _read, HAMI_RESOURCES)
+def _misplaced(metadata: ObjectMeta) -> Denial | None:
+    where = "in resources.limits of a container"
+    places = {"annotation": metadata.annotations, "label": metadata.labels}
+    return refuse_misplaced(places, HAMI_RESOURCES, where)
+
+
+HAMI = System(_pod_asks, _read, _misplaced, HAMI_RESOURCES)

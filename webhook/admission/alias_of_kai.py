@@ -44,19 +44,16 @@ _MIB = 2**20
 
 
 def _asks(metadata: ObjectMeta, _: PodSpec) -> bool:
-    """Whether a pod requests a share in this syntax, or the limit of one, if only in the wrong place."""
+    """Whether a pod requests a share in this syntax, or only the limit of one."""
     theirs = metadata.annotations or {}
-    if not theirs.keys().isdisjoint(KAI_AMOUNTS) or further_of_kai(theirs):
-        return True
-    return _refuse_labels(metadata) is not None
+    return not theirs.keys().isdisjoint(KAI_AMOUNTS) or bool(further_of_kai(theirs))
 
 
 def _read(metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy) -> Alias | Denial:
     theirs = metadata.annotations or {}
-    refused = _refuse_labels(metadata)
-    if refused is None and theirs.get(KAI_MPS) == "true":
-        refused = denied(f"annotation {KAI_MPS} is not supported: remove it")
-    container = refused or _container(theirs, spec)
+    if theirs.get(KAI_MPS) == "true":
+        return denied(f"annotation {KAI_MPS} is not supported: remove it")
+    container = _container(theirs, spec)
     if isinstance(container, Denial):
         return container
     found = _refuse_limits(theirs, container) or _amount(theirs, container, policy)
@@ -67,10 +64,6 @@ def _read(metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy) -> Alias
     present = [*[name for name in _REWRITTEN if name in theirs], *further_of_kai(theirs)]
     changed, operations = rewritten(metadata, label, ours, present)
     return Alias(Pod(changed, spec), operations, words_of(amount, label))
-
-
-def _refuse_labels(metadata: ObjectMeta) -> Denial | None:
-    return refuse_misplaced("label", metadata.labels, KAI_AMOUNTS, "as an annotation")
 
 
 def _container(theirs: Mapping[str, str], spec: PodSpec) -> str | Denial | None:
@@ -163,4 +156,8 @@ def _label(name: str, text: str, policy: EffectivePolicy) -> Label | Denial:
     return memory_label(name, str(ceil(mib)))
 
 
-KAI = System(_asks, _read, (*KAI_AMOUNTS, KAI_CONTAINERS, KAI_EARLY))
+def _misplaced(metadata: ObjectMeta) -> Denial | None:
+    return refuse_misplaced({"label": metadata.labels}, KAI_AMOUNTS, "as an annotation")
+
+
+KAI = System(_asks, _read, _misplaced, (*KAI_AMOUNTS, KAI_CONTAINERS, KAI_EARLY))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -40,6 +40,8 @@ class System(NamedTuple):
     """Whether a pod uses the syntax."""
     read: Callable[[ObjectMeta, PodSpec, EffectivePolicy], Alias | Denial]
     """Translates such a pod."""
+    misplaced: Callable[[ObjectMeta], Denial | None]
+    """Refuses amounts that are labels, or annotations where these are none."""
     words: tuple[str, ...]
     """Names of which every such pod has one; one that ends in a dot or a slash is the beginning of a name."""
 
@@ -50,11 +52,11 @@ def denied(rule: str) -> Denial:
 
 
 def refuse_misplaced(
-    kind: str, keys: Collection[str] | None, names: Sequence[str], where: str
+    places: Mapping[str, Collection[str] | None], names: Sequence[str], where: str
 ) -> Denial | None:
-    """Refuse an amount that is a label or an annotation, as `kind` says, and has no effect there."""
-    found = [name for name in names if name in (keys or ())]
-    return denied(f"{kind} {found[0]} has no effect: write it {where}") if found else None
+    """Refuse an amount in one of the places, such as "label", in which the other system does not look."""
+    found = [(kind, name) for kind, keys in places.items() for name in names if name in (keys or ())]
+    return denied("{} {} has no effect: write it {}".format(*found[0], where)) if found else None
 
 
 def shown(text: str) -> str:

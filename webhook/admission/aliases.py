@@ -36,8 +36,10 @@ def read_alias(pod: Pod, policy: EffectivePolicy) -> Alias | Denial | None:
     if metadata is None or spec is None:
         return None
     accepted = [each for name, each in SYSTEMS.items() if name in policy.aliases]
-    system = next((each for each in accepted if each.asks(metadata, spec)), None)
-    alias = system.read(metadata, spec, policy) if system is not None else None
+    system = next((each for each in accepted if _asks(each, pod)), None)
+    alias = (
+        (system.misplaced(metadata) or system.read(metadata, spec, policy)) if system is not None else None
+    )
     return _for_our_scheduler(alias, policy) if isinstance(alias, Alias) else alias
 
 
@@ -56,8 +58,12 @@ def _for_our_scheduler(alias: Alias, policy: EffectivePolicy) -> Alias | Denial:
 
 def asks_in_other_words(pod: Pod) -> bool:
     """Whether an unlabelled pod uses syntax that a policy may accept."""
+    return any(_asks(each, pod) for each in SYSTEMS.values())
+
+
+def _asks(system: System, pod: Pod) -> bool:
     metadata, spec = pod.metadata or ObjectMeta(), pod.spec or PodSpec()
-    return any(each.asks(metadata, spec) for each in SYSTEMS.values())
+    return system.asks(metadata, spec) or system.misplaced(metadata) is not None
 
 
 def is_surely_without_aliases(body: bytes, systems: Collection[str] = SYSTEMS.keys()) -> bool:
