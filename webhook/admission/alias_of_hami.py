@@ -57,7 +57,7 @@ class HamiShare(msgspec.Struct, frozen=True, gc=False):
     cores: int
     """Percent of compute; 0 limits nothing."""
     ignored: tuple[str, ...]
-    """Requests without effect: a percentage in addition to MiB, a priority, compute that the policy ignores."""
+    """Requests without effect: a percentage beside MiB, a priority, compute that the policy ignores."""
 
     @property
     def is_whole(self) -> bool:
