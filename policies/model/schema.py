@@ -143,15 +143,14 @@ class Aliases(Part):
     """Other systems' requests for a share, which are read as ours on pods without our labels."""
 
     kai: bool = False
-    """KAI's and Run:ai's annotations `gpu-fraction`, `gpu-memory` and `gpu-fraction-num-devices`."""
+    """KAI's and Run:ai's annotations, such as `gpu-fraction`."""
     hami: bool = False
     """HAMi's resources `nvidia.com/gpumem` and `nvidia.com/gpumem-percentage`."""
     gpucores: GpuCores = "deny"
     """HAMi's `nvidia.com/gpucores`. `deny`: such pods are denied; `ignore`: it is removed; `compute`: it \
 becomes the annotation `clearml-injector/compute`."""
     scheduler_name: OtherScheduler = "deny"
-    """KAI's, Run:ai's or HAMi's `schedulerName` in such a pod. `deny`: it is denied; `remove`: the name is \
-removed."""
+    """The name of their scheduler in such a pod. `deny`: the pod is denied; `remove`: the name is removed."""
 
     @property
     def systems(self) -> frozenset[str]:
