@@ -155,7 +155,7 @@ def _share(container: Container, policy: EffectivePolicy) -> HamiShare | Denial:
         return denied(f"{HAMI_PERCENT} {shown(percent)} is not a whole number from 0 to 100: fix it")
     if cores != "0" and MIB.fullmatch(cores) is None:
         return denied(f"{HAMI_CORES} {shown(cores)} is not a whole number: fix it")
-    ignored = (f"{HAMI_PERCENT} {percent}",) if memory != "0" and percent != "0" else ()
+    ignored: tuple[str, ...] = (f"{HAMI_PERCENT} {percent}",) if memory != "0" and percent != "0" else ()
     if policy.gpucores == "ignore" and HAMI_CORES in amounts:
         ignored, cores = (*ignored, HAMI_CORES), "0"
     ignored += (HAMI_PRIORITY,) if HAMI_PRIORITY in amounts else ()
@@ -237,7 +237,8 @@ def _in_our_words(
             if amounts is not None
         }
         operations += [add(f"{path}/{at}/resources/{field}", each) for field, each in fields.items()]
-        plain[at] = msgspec.structs.replace(container, resources=Resources(**fields))
+        changed = Resources(fields.get("limits"), fields.get("requests"))
+        plain[at] = msgspec.structs.replace(container, resources=changed)
     return plain
 
 
