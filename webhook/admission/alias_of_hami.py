@@ -64,11 +64,6 @@ class HamiShare(msgspec.Struct, frozen=True, gc=False):
         """Whether it is all memory of each GPU."""
         return not self.mib and self.percent == ALL
 
-    @property
-    def amounts(self) -> tuple[int, int, int, int]:
-        """All that has an effect."""
-        return self.gpus, self.mib, 0 if self.mib else self.percent, self.cores
-
 
 def _pod_asks(_: ObjectMeta, spec: PodSpec) -> bool:
     """Whether a container requests a share in this syntax."""
@@ -123,21 +118,18 @@ def _asking_container(spec: PodSpec) -> Container | Denial:
 
 def _pod_share(container: Container, spec: PodSpec, policy: EffectivePolicy) -> HamiShare | Denial:
     """Return the request of the container; init containers with a request get the same share."""
-    own = _share(container, policy)
-    if isinstance(own, Denial):
-        return own
     for each in spec.init_containers or ():
-        if each is container or not _asks(each):
-            continue
-        found = _share(each, policy)
-        if isinstance(found, Denial):
-            return found
-        if found.amounts != own.amounts:
+        if _asks(each) and _amounts_of(each) != _amounts_of(container):
             name = cut_text(each.name, MAX_CHARACTERS)
             return denied(
                 f'init container "{name}" and its pod request different shares: use the same in both'
             )
-    return own
+    return _share(container, policy)
+
+
+def _amounts_of(container: Container) -> tuple[str, dict[str, str]]:
+    amounts = {name: amount for name, amount in _amounts(container.resources) if amount != "0"}
+    return _gpus(container.resources), amounts
 
 
 def _share(container: Container, policy: EffectivePolicy) -> HamiShare | Denial:
@@ -148,9 +140,8 @@ def _share(container: Container, policy: EffectivePolicy) -> HamiShare | Denial:
     gpus = _gpus(container.resources)
     if MIB.fullmatch(gpus) is None:
         return denied(f"{HAMI_GPUS} {shown(gpus)} is not a whole number above 0: fix it")
-    if memory != "0" and MIB.fullmatch(memory) is None:
-        refused = memory_label(HAMI_MEMORY, memory)
-        return refused if isinstance(refused, Denial) else denied(HAMI_MEMORY)
+    if memory != "0" and isinstance(refused := memory_label(HAMI_MEMORY, memory), Denial):
+        return refused
     if percent != "0" and (MIB.fullmatch(percent) is None or int(percent) > ALL):
         return denied(f"{HAMI_PERCENT} {shown(percent)} is not a whole number from 0 to 100: fix it")
     if cores != "0" and MIB.fullmatch(cores) is None:

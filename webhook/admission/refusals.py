@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kube.device_keys import DEVICE_LIST_MOUNT, injecting
 from policies.model.allowances import CAPABILITIES, HOST_PATHS, OVERRIDE_ENV, Allowances
@@ -60,15 +60,8 @@ def refuse_override_env(
     """Refuse mounts over the file from which a preloaded limiter reads settings."""
     if not limiter.is_preloaded or allow.override_env:
         return None
-    for ref in gpu_containers:
-        for path, normal in ref.paths:
-            if touches(normal, OVERRIDE_ENV):
-                return Denial.of(
-                    Reason.MOUNT_PATH,
-                    f'container "{ref.container.name}" mounts {path}; {OVERRIDE_ENV} is reserved for'
-                    " settings of the GPU memory limiter: use another path",
-                )
-    return None
+    rule = f"; {OVERRIDE_ENV} is reserved for settings of the GPU memory limiter: use another path"
+    return _refuse_mounts(gpu_containers, lambda normal: touches(normal, OVERRIDE_ENV), rule)
 
 
 def refuse_index(containers: Containers) -> Denial | None:
@@ -174,12 +167,15 @@ def _refuse_capabilities(ref: ContainerRef, allow: Allowances) -> Denial | None:
 
 
 def _refuse_device_lists(every: Sequence[ContainerRef]) -> Denial | None:
-    for ref in every:
+    rule = ", which selects GPUs in addition to the share: remove the mount"
+    return _refuse_mounts(every, lambda normal: normal.startswith(DEVICE_LIST_MOUNT), rule)
+
+
+def _refuse_mounts(
+    containers: Sequence[ContainerRef], is_refused: Callable[[str], bool], rule: str
+) -> Denial | None:
+    for ref in containers:
         for path, normal in ref.paths:
-            if normal.startswith(DEVICE_LIST_MOUNT):
-                return Denial.of(
-                    Reason.MOUNT_PATH,
-                    f'container "{ref.container.name}" mounts {path}, which selects GPUs in'
-                    " addition to the share: remove the mount",
-                )
+            if is_refused(normal):
+                return Denial.of(Reason.MOUNT_PATH, f'container "{ref.container.name}" mounts {path}{rule}')
     return None
