@@ -1,7 +1,12 @@
-"""Translates a pod in HAMi's syntax: amounts of containers, and annotations about cards."""
+"""Translates a pod in HAMi's syntax: amounts of containers, and annotations about cards.
+
+Of these, the ones with an equivalent here are accepted, the others denied by name. For HAMi, an empty list of
+cards or an empty mode requires nothing.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
@@ -13,8 +18,10 @@ from kube.names import (
     GPU_MODEL_ANNOTATION,
     GPU_RESOURCE,
     GPUS_ANNOTATION,
+    NVIDIA_DOMAIN,
 )
 from kube.quantity import whole
+from modes.gpu_kinds import MAX_PATTERNS, MAX_TEXT, KindProblem, read_gpu_kinds
 from policies.model.effective import EffectivePolicy
 from policies.model.label_advice import MAX_SHOWN
 from webhook.admission.alias_words import (
@@ -32,9 +39,7 @@ from webhook.admission.alias_words import (
     words_of,
 )
 from webhook.admission.denial import Denial, cut_text
-from webhook.admission.hami_cards import hami_models
 from webhook.admission.json_patch import Operation, add
-from webhook.admission.other_systems import HAMI_ANNOTATIONS, HAMI_USE_TYPE
 from webhook.admission.pod import LABEL, Container, ObjectMeta, Pod, PodSpec, Resources
 
 HAMI_MEMORY, HAMI_PERCENT = "nvidia.com/gpumem", "nvidia.com/gpumem-percentage"
@@ -43,8 +48,29 @@ HAMI_RESOURCES = (HAMI_MEMORY, HAMI_PERCENT, HAMI_CORES)
 HAMI_PRIORITY = "nvidia.com/priority"
 """Which of the tasks on a card HAMi lets compute first. Here they take turns, so it is removed."""
 _REMOVED = (*HAMI_RESOURCES, HAMI_PRIORITY)
+HAMI_USE_TYPE, HAMI_NO_TYPE = NVIDIA_DOMAIN + "use-gputype", NVIDIA_DOMAIN + "nouse-gputype"
+HAMI_USE_UUID, HAMI_NO_UUID = NVIDIA_DOMAIN + "use-gpuuuid", NVIDIA_DOMAIN + "nouse-gpuuuid"
+HAMI_MODE, HAMI_NUMA = NVIDIA_DOMAIN + "vgpu-mode", NVIDIA_DOMAIN + "numa-bind"
+HAMI_NODE_POLICY, HAMI_GPU_POLICY = "hami.io/node-scheduler-policy", "hami.io/gpu-scheduler-policy"
+HAMI_ANNOTATIONS = (
+    HAMI_USE_TYPE,
+    HAMI_NO_TYPE,
+    HAMI_USE_UUID,
+    HAMI_NO_UUID,
+    HAMI_MODE,
+    HAMI_NUMA,
+    HAMI_NODE_POLICY,
+    HAMI_GPU_POLICY,
+)
+"""HAMi's annotations about a pod's cards."""
 ALL = 100
 """Percent: a whole card's memory, or all of its compute, which HAMi gives to only one container."""
+_VENDOR = "NVIDIA"
+"""Prefix of every type in HAMi: "NVIDIA-NVIDIA A100-SXM4-80GB"."""
+_PLACES = {"pack": "binpack", "spread": "spread"}
+"""A policy's placement, and HAMi's word for it."""
+_TRUE = {"1", "t", "true"}
+_NO_CHOICE = "is not supported, since pods cannot choose their card: remove it"
 
 
 class HamiShare(msgspec.Struct, frozen=True, gc=False):
@@ -77,7 +103,7 @@ def _read(metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy) -> Alias
     share = _pod_share(container, spec, policy)
     if isinstance(share, Denial):
         return share
-    models = hami_models(metadata.annotations or {}, policy)
+    models = _card_models(metadata.annotations or {}, policy)
     if isinstance(models, Denial):
         return models
     label, compute = _label(share, policy), _compute(share)
@@ -243,6 +269,57 @@ def _words(
     amount = f"{HAMI_MEMORY} {share.mib}" if share.mib else f"{HAMI_PERCENT} {share.percent}"
     translated = [words_of(said[name], (name, text)) for name, text in ours.items() if text and name in said]
     return [words_of(amount, label), *translated, *[f"{each} is ignored" for each in share.ignored]]
+
+
+def _card_models(theirs: Mapping[str, str], policy: EffectivePolicy) -> dict[str, str] | Denial:
+    """Return our annotation for the card types that a pod accepts; empty if it accepts all."""
+    return _refused(theirs, policy) or _models_of(theirs.get(HAMI_USE_TYPE, ""))
+
+
+def _refused(theirs: Mapping[str, str], policy: EffectivePolicy) -> Denial | None:
+    advice = f"is not supported: list the accepted types in {HAMI_USE_TYPE}"
+    for name, rule in ((HAMI_NO_TYPE, advice), (HAMI_USE_UUID, _NO_CHOICE), (HAMI_NO_UUID, _NO_CHOICE)):
+        if theirs.get(name, "").strip():
+            return denied(f"{name} {rule}")
+    if theirs.get(HAMI_NUMA, "").lower() in _TRUE:
+        return denied(f"{HAMI_NUMA} is not supported: remove it")
+    for name in (HAMI_NODE_POLICY, HAMI_GPU_POLICY):
+        text = theirs.get(name, "").strip()
+        if text and text != _PLACES[policy.demands.place]:
+            rule = f"differs from the placement of policy {policy.name}: remove it, or ask the admin"
+            return denied(f"{name} {shown(text)} {rule}")
+    return _refused_mode(theirs.get(HAMI_MODE), policy)
+
+
+def _refused_mode(text: str | None, policy: EffectivePolicy) -> Denial | None:
+    """Refuse a list of modes that lacks one that the policy may use."""
+    gives = [] if policy.mode.gives_instances else ["hami-core"]
+    if policy.instance_mode is not None:
+        gives.append("mig")
+    if text is None or all(mode in text for mode in gives):
+        return None
+    given = f"policy {policy.name} provides {' or '.join(gives)}"
+    return denied(f"{HAMI_MODE} {shown(text)}: {given}: remove it, or ask the admin")
+
+
+def _models_of(text: str) -> dict[str, str] | Denial:
+    """Return patterns for types, each a part of a card's name, in upper or lower case."""
+    types = [each.strip() for each in text.split(",")] if len(text) <= MAX_TEXT else []
+    if not text.strip() or any(each.upper() == _VENDOR for each in types):
+        return {}
+    patterns = {GPU_MODEL_ANNOTATION: ",".join([_pattern(each) for each in types if each])}
+    if isinstance(read_gpu_kinds(patterns), KindProblem):
+        return denied(
+            f"{HAMI_USE_TYPE} {shown(text)} does not list 1 to {MAX_PATTERNS} types of cards: fix it"
+        )
+    return patterns
+
+
+def _pattern(name: str) -> str:
+    """Return the pattern for a part of a card's name. HAMi separates its words by spaces, we by hyphens."""
+    if name.upper().startswith(f"{_VENDOR}-{_VENDOR}"):
+        name = name[len(_VENDOR) + 1 :]
+    return "*" + "-".join(re.split(r"[\s-]+", name)) + "*"
 
 
 def _misplaced(metadata: ObjectMeta) -> Denial | None:

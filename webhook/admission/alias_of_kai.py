@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from fractions import Fraction
 from math import ceil
 
-from kube.names import CONTAINER_ANNOTATION, CONTAINERS_ANNOTATION, GPUS_ANNOTATION
+from kube.names import CONTAINER_ANNOTATION, CONTAINERS_ANNOTATION, GPUS_ANNOTATION, NVIDIA_DOMAIN
 from kube.quantity import parse_quantity
 from modes.memory_text import MAX_MIB
 from policies.model.effective import EffectivePolicy
@@ -23,20 +24,27 @@ from webhook.admission.alias_words import (
     words_of,
 )
 from webhook.admission.denial import Denial
-from webhook.admission.other_systems import (
-    KAI_AMOUNTS,
-    KAI_CONTAINER,
-    KAI_CONTAINERS,
-    KAI_EARLY,
-    KAI_FRACTION,
-    KAI_GPUS,
-    KAI_LIMITS,
-    KAI_MEMORY,
-    KAI_MPS,
-    further_of_kai,
-)
 from webhook.admission.pod import MEMORY_LABEL, ObjectMeta, Pod, PodSpec
 
+KAI_FRACTION, KAI_MEMORY = "gpu-fraction", "gpu-memory"
+KAI_GPUS, KAI_CONTAINER = "gpu-fraction-num-devices", "gpu-fraction-container-name"
+KAI_LIMITS = {
+    "gpu-fraction-limit": KAI_FRACTION,
+    "gpu-memory-limit": KAI_MEMORY,
+    "gpu-fraction.limit": KAI_FRACTION,
+    "gpu-memory.limit": KAI_MEMORY,
+}
+"""From the limit up to which a pod may grow, as Run:ai and as KAI writes it, to the guaranteed amount."""
+KAI_MPS, KAI_MIG = "mps", "mig-profile"
+KAI_CONTAINERS = NVIDIA_DOMAIN + "container."
+"""Prefix of annotations about one container, of KAI since 0.18 and of Run:ai since 3.0."""
+KAI_EARLY = "nvidia.cdi.k8s.io/"
+"""Prefix of the same before KAI's release 0.18, and of annotations that name devices (CDI)."""
+KAI_AMOUNTS = (KAI_FRACTION, KAI_MEMORY, *KAI_LIMITS)
+"""A pod with one of them requests a share."""
+_FURTHER_OF_KAI = re.compile(
+    r"nvidia\.com/(?:container\.|mig-)|kai\.scheduler/container\.|nvidia\.cdi\.k8s\.io/[^/]+\.gpu-memory\."
+)
 _REWRITTEN = (*KAI_AMOUNTS, KAI_GPUS, KAI_CONTAINER)
 _REQUEST, _LIMIT, _MODE = ".gpu-memory.request", ".gpu-memory.limit", ".gpu-compute.mode"
 _TIME_SLICING = "time-slicing"
@@ -158,6 +166,11 @@ def _label(name: str, text: str, policy: EffectivePolicy) -> Label | Denial:
 
 def _misplaced(metadata: ObjectMeta) -> Denial | None:
     return refuse_misplaced({"label": metadata.labels}, KAI_AMOUNTS, "as an annotation")
+
+
+def further_of_kai(annotations: Collection[str]) -> list[str]:
+    """Return KAI's annotations about one container or a MIG instance, which have a part of their own."""
+    return sorted([name for name in annotations if _FURTHER_OF_KAI.match(name) or name == KAI_MIG])
 
 
 KAI = System(_asks, _read, _misplaced, (*KAI_AMOUNTS, KAI_CONTAINERS, KAI_EARLY))

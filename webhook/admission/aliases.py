@@ -17,9 +17,12 @@ from webhook.admission.alias_of_kai import KAI
 from webhook.admission.alias_words import Alias, System, denied
 from webhook.admission.denial import Denial
 from webhook.admission.json_patch import add
-from webhook.admission.other_systems import DEFAULT_SCHEDULER, SCHEDULERS
 from webhook.admission.pod import ObjectMeta, Pod, PodSpec
 
+SCHEDULERS = frozenset({"kai-scheduler", "runai-scheduler", "hami-scheduler"})
+"""Their schedulers, which place no pod that requests what ours do."""
+DEFAULT_SCHEDULER = "default-scheduler"
+"""Kubernetes' own, which a pod without a name gets."""
 SYSTEMS: Mapping[str, System] = {"kai": KAI, "hami": HAMI}
 """By the key that enables each in a policy's `aliases`. If a pod uses several, the first one counts."""
 _QUOTED = {

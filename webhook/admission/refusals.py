@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kube.device_keys import DEVICE_LIST_MOUNT, injecting
+from kube.names import CONTAINER_ANNOTATION, GPU_MODEL_ANNOTATION, GPUS_ANNOTATION
 from policies.model.allowances import CAPABILITIES, HOST_PATHS, OVERRIDE_ENV, Allowances
 from policies.model.effective import EffectiveLimiter, EffectivePolicy
+from webhook.admission.alias_of_hami import HAMI_ANNOTATIONS, HAMI_USE_TYPE
+from webhook.admission.alias_of_kai import KAI_AMOUNTS, KAI_CONTAINER, KAI_GPUS, further_of_kai
 from webhook.admission.claims import refuse_claims
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.containers import Containers
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.host_paths import SHARED_MEMORY, is_at_or_below, normalised, protected_place, touches
-from webhook.admission.other_systems import OURS_INSTEAD, further_of_kai
 from webhook.admission.pod import LABEL, ObjectMeta, PodSpec
+
+OURS_INSTEAD: Mapping[str, str | None] = {
+    **dict.fromkeys((*KAI_AMOUNTS, *HAMI_ANNOTATIONS)),
+    KAI_GPUS: GPUS_ANNOTATION,
+    KAI_CONTAINER: CONTAINER_ANNOTATION,
+    HAMI_USE_TYPE: GPU_MODEL_ANNOTATION,
+}
+"""Annotations of other systems, and our equivalent of each; None if there is none."""
 
 
 def refuse_pod(

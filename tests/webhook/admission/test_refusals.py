@@ -4,7 +4,7 @@ import pytest
 
 from kube.device_keys import ANNOTATIONS
 from tests.webhook.support import LABEL, container, decide, pod, policies
-from webhook.admission.other_systems import OURS_INSTEAD
+from webhook.admission.refusals import OURS_INSTEAD
 
 PRIVILEGED = {"privileged": True}
 DEVICE_ANNOTATIONS = [
