@@ -3,7 +3,7 @@
 import pytest
 
 from tests.ledger.cluster import gpu_node
-from tests.webhook.support import LABEL, decide, pod, policies
+from tests.webhook.support import LABEL, Webhook, decide, pod, policies
 from tests.webhook.support.gpu_pods import MEMORY, asking_memory, slices_of, webhook_of
 
 
@@ -100,4 +100,20 @@ def test_decimal_amounts_are_denied_elsewhere_with_as_much_in_mi(text, instead):
     assert (
         decided.message
         == f'{MEMORY} "{text}" is not a whole number of Mi or Gi: use a value such as {examples}'
+    )
+
+
+def test_the_share_is_rounded_down_and_the_reserve_taken_off():
+    decided = decide(pod(fraction="0.375"), policies("memory: {reserveMiB: 100}"))
+    assert decided.annotations["clearml-injector/memory-mib"] == str(23028 * 3 // 8 - 100)
+
+
+def test_a_share_that_the_reserve_eats_up_is_denied_and_leaves_no_reservation():
+    webhook = Webhook(policies("memory: {reserveMiB: 100000}"))
+    decided = webhook.decide(pod(fraction="0.125"))
+    assert {gpu.used for node in webhook.ledger.view().nodes for gpu in node.gpus} == {0}
+    assert decided.code == "memory-too-small"
+    assert decided.message == (
+        "the share is 2878 MiB of a GPU with 23028 MiB, but policy default reserves 100000 MiB of it: use"
+        " a larger fraction"
     )
