@@ -42,25 +42,19 @@ from webhook.admission.denial import Denial, cut_text
 from webhook.admission.json_patch import Operation, add
 from webhook.admission.pod import LABEL, Container, ObjectMeta, Pod, PodSpec, Resources
 
-HAMI_MEMORY, HAMI_PERCENT = "nvidia.com/gpumem", "nvidia.com/gpumem-percentage"
-HAMI_CORES, HAMI_GPUS = "nvidia.com/gpucores", GPU_RESOURCE
-HAMI_RESOURCES = (HAMI_MEMORY, HAMI_PERCENT, HAMI_CORES)
-HAMI_PRIORITY = "nvidia.com/priority"
+_MEMORY, _PERCENT = "nvidia.com/gpumem", "nvidia.com/gpumem-percentage"
+_CORES, _GPUS = "nvidia.com/gpucores", GPU_RESOURCE
+HAMI_RESOURCES = (_MEMORY, _PERCENT, _CORES)
+_PRIORITY = "nvidia.com/priority"
 """Which of the tasks on a card HAMi lets compute first. Here they take turns, so it is removed."""
-_REMOVED = (*HAMI_RESOURCES, HAMI_PRIORITY)
-HAMI_USE_TYPE, HAMI_NO_TYPE = NVIDIA_DOMAIN + "use-gputype", NVIDIA_DOMAIN + "nouse-gputype"
-HAMI_USE_UUID, HAMI_NO_UUID = NVIDIA_DOMAIN + "use-gpuuuid", NVIDIA_DOMAIN + "nouse-gpuuuid"
-HAMI_MODE, HAMI_NUMA = NVIDIA_DOMAIN + "vgpu-mode", NVIDIA_DOMAIN + "numa-bind"
-HAMI_NODE_POLICY, HAMI_GPU_POLICY = "hami.io/node-scheduler-policy", "hami.io/gpu-scheduler-policy"
+_REMOVED = (*HAMI_RESOURCES, _PRIORITY)
+HAMI_USE_TYPE, _NO_TYPE = NVIDIA_DOMAIN + "use-gputype", NVIDIA_DOMAIN + "nouse-gputype"
+_USE_UUID, _NO_UUID = NVIDIA_DOMAIN + "use-gpuuuid", NVIDIA_DOMAIN + "nouse-gpuuuid"
+_MODE, _NUMA = NVIDIA_DOMAIN + "vgpu-mode", NVIDIA_DOMAIN + "numa-bind"
+_NODE_POLICY, _GPU_POLICY = "hami.io/node-scheduler-policy", "hami.io/gpu-scheduler-policy"
 HAMI_ANNOTATIONS = (
-    HAMI_USE_TYPE,
-    HAMI_NO_TYPE,
-    HAMI_USE_UUID,
-    HAMI_NO_UUID,
-    HAMI_MODE,
-    HAMI_NUMA,
-    HAMI_NODE_POLICY,
-    HAMI_GPU_POLICY,
+    *(HAMI_USE_TYPE, _NO_TYPE, _USE_UUID, _NO_UUID),
+    *(_MODE, _NUMA, _NODE_POLICY, _GPU_POLICY),
 )
 """HAMi's annotations about a pod's cards."""
 ALL = 100
@@ -138,7 +132,7 @@ def _asking_container(spec: PodSpec) -> Container | Denial:
             f" or use our label and {CONTAINERS_ANNOTATION}"
         )
     if not asking:
-        return denied(f"only init containers request {HAMI_MEMORY}: request it in a regular container")
+        return denied(f"only init containers request {_MEMORY}: request it in a regular container")
     return asking[0]
 
 
@@ -160,35 +154,35 @@ def _amounts_of(container: Container) -> tuple[str, dict[str, str]]:
 
 def _share(container: Container, policy: EffectivePolicy) -> HamiShare | Denial:
     amounts = dict(_amounts(container.resources, _REMOVED))
-    if HAMI_CORES in amounts and policy.gpucores == "deny":
-        return denied(f"policy {policy.name} does not accept {HAMI_CORES}: remove it, or ask the admin")
+    if _CORES in amounts and policy.gpucores == "deny":
+        return denied(f"policy {policy.name} does not accept {_CORES}: remove it, or ask the admin")
     memory, percent, cores = (amounts.get(name, "0") for name in HAMI_RESOURCES)
     gpus = _gpus(container.resources)
     if MIB.fullmatch(gpus) is None:
-        return denied(f"{HAMI_GPUS} {shown(gpus)} is not a whole number above 0: fix it")
-    if memory != "0" and isinstance(refused := memory_label(HAMI_MEMORY, memory), Denial):
+        return denied(f"{_GPUS} {shown(gpus)} is not a whole number above 0: fix it")
+    if memory != "0" and isinstance(refused := memory_label(_MEMORY, memory), Denial):
         return refused
     if percent != "0" and (MIB.fullmatch(percent) is None or int(percent) > ALL):
-        return denied(f"{HAMI_PERCENT} {shown(percent)} is not a whole number from 0 to 100: fix it")
+        return denied(f"{_PERCENT} {shown(percent)} is not a whole number from 0 to 100: fix it")
     if cores != "0" and MIB.fullmatch(cores) is None:
-        return denied(f"{HAMI_CORES} {shown(cores)} is not a whole number: fix it")
-    ignored: tuple[str, ...] = (f"{HAMI_PERCENT} {percent}",) if memory != "0" and percent != "0" else ()
-    if policy.gpucores == "ignore" and HAMI_CORES in amounts:
-        ignored, cores = (*ignored, HAMI_CORES), "0"
-    ignored += (HAMI_PRIORITY,) if HAMI_PRIORITY in amounts else ()
+        return denied(f"{_CORES} {shown(cores)} is not a whole number: fix it")
+    ignored: tuple[str, ...] = (f"{_PERCENT} {percent}",) if memory != "0" and percent != "0" else ()
+    if policy.gpucores == "ignore" and _CORES in amounts:
+        ignored, cores = (*ignored, _CORES), "0"
+    ignored += (_PRIORITY,) if _PRIORITY in amounts else ()
     return HamiShare(int(gpus), int(memory), int(percent) or ALL, int(cores), ignored)
 
 
 def _label(share: HamiShare, policy: EffectivePolicy) -> Label | Denial:
     if share.mib:
-        return memory_label(HAMI_MEMORY, str(share.mib))
+        return memory_label(_MEMORY, str(share.mib))
     known = known_text(str(share.gpus) if share.is_whole else _as_decimal(share.percent), policy)
     if known is not None:
         return LABEL, known
     allowed = [str(each) for each in range(1, ALL) if known_text(_as_decimal(each), policy) is not None]
     label = f"the label {LABEL}"
     advice = f"use {', '.join(allowed[:MAX_SHOWN])}, or {label}" if allowed else f"use {label}"
-    return denied(f'{HAMI_PERCENT} "{share.percent}" is not a fraction of policy {policy.name}: {advice}')
+    return denied(f'{_PERCENT} "{share.percent}" is not a fraction of policy {policy.name}: {advice}')
 
 
 def _as_decimal(percent: int) -> str:
@@ -200,10 +194,10 @@ def _compute(share: HamiShare) -> str | Denial | None:
     if not share.cores or (share.is_whole and share.cores >= ALL):
         return None
     if share.is_whole:
-        return denied(f"{HAMI_CORES} {share.cores} cannot limit whole GPUs: remove it")
+        return denied(f"{_CORES} {share.cores} cannot limit whole GPUs: remove it")
     if share.cores >= ALL:
         return denied(
-            f"{HAMI_CORES} {share.cores} takes a whole card, but the pod requests a part of one:"
+            f"{_CORES} {share.cores} takes a whole card, but the pod requests a part of one:"
             " remove one of the two"
         )
     return str(share.cores)
@@ -225,8 +219,8 @@ def _amounts(
 
 def _gpus(resources: Resources | None) -> str:
     for amounts in (resources.limits, resources.requests) if resources is not None else ():
-        if amounts and HAMI_GPUS in amounts:
-            return _plain(amounts[HAMI_GPUS])
+        if amounts and _GPUS in amounts:
+            return _plain(amounts[_GPUS])
     return "1"
 
 
@@ -249,7 +243,7 @@ def _in_our_words(
         if resources is None or not _asks(container):
             continue
         fields = {
-            field: {**{name: each for name, each in amounts.items() if name not in _REMOVED}, HAMI_GPUS: gpus}
+            field: {**{name: each for name, each in amounts.items() if name not in _REMOVED}, _GPUS: gpus}
             for field, amounts in (("limits", resources.limits), ("requests", resources.requests))
             if amounts is not None
         }
@@ -263,10 +257,10 @@ def _words(
     share: HamiShare, label: Label, ours: Mapping[str, str | None], theirs: Mapping[str, str]
 ) -> list[str]:
     said = {
-        COMPUTE_ANNOTATION: f"{HAMI_CORES} {share.cores}",
+        COMPUTE_ANNOTATION: f"{_CORES} {share.cores}",
         GPU_MODEL_ANNOTATION: f"{HAMI_USE_TYPE} {theirs.get(HAMI_USE_TYPE)}",
     }
-    amount = f"{HAMI_MEMORY} {share.mib}" if share.mib else f"{HAMI_PERCENT} {share.percent}"
+    amount = f"{_MEMORY} {share.mib}" if share.mib else f"{_PERCENT} {share.percent}"
     translated = [words_of(said[name], (name, text)) for name, text in ours.items() if text and name in said]
     return [words_of(amount, label), *translated, *[f"{each} is ignored" for each in share.ignored]]
 
@@ -278,17 +272,17 @@ def _card_models(theirs: Mapping[str, str], policy: EffectivePolicy) -> dict[str
 
 def _refused(theirs: Mapping[str, str], policy: EffectivePolicy) -> Denial | None:
     advice = f"is not supported: list the accepted types in {HAMI_USE_TYPE}"
-    for name, rule in ((HAMI_NO_TYPE, advice), (HAMI_USE_UUID, _NO_CHOICE), (HAMI_NO_UUID, _NO_CHOICE)):
+    for name, rule in ((_NO_TYPE, advice), (_USE_UUID, _NO_CHOICE), (_NO_UUID, _NO_CHOICE)):
         if theirs.get(name, "").strip():
             return denied(f"{name} {rule}")
-    if theirs.get(HAMI_NUMA, "").lower() in _TRUE:
-        return denied(f"{HAMI_NUMA} is not supported: remove it")
-    for name in (HAMI_NODE_POLICY, HAMI_GPU_POLICY):
+    if theirs.get(_NUMA, "").lower() in _TRUE:
+        return denied(f"{_NUMA} is not supported: remove it")
+    for name in (_NODE_POLICY, _GPU_POLICY):
         text = theirs.get(name, "").strip()
         if text and text != _PLACES[policy.demands.place]:
             rule = f"differs from the placement of policy {policy.name}: remove it, or ask the admin"
             return denied(f"{name} {shown(text)} {rule}")
-    return _refused_mode(theirs.get(HAMI_MODE), policy)
+    return _refused_mode(theirs.get(_MODE), policy)
 
 
 def _refused_mode(text: str | None, policy: EffectivePolicy) -> Denial | None:
@@ -299,7 +293,7 @@ def _refused_mode(text: str | None, policy: EffectivePolicy) -> Denial | None:
     if text is None or all(mode in text for mode in gives):
         return None
     given = f"policy {policy.name} provides {' or '.join(gives)}"
-    return denied(f"{HAMI_MODE} {shown(text)}: {given}: remove it, or ask the admin")
+    return denied(f"{_MODE} {shown(text)}: {given}: remove it, or ask the admin")
 
 
 def _models_of(text: str) -> dict[str, str] | Denial:
