@@ -83,6 +83,7 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
         containers=policy.containers,
         aliases=policy.aliases.systems,
         gpucores=policy.aliases.gpucores,
+        other_scheduler=policy.aliases.scheduler_name,
         compute=policy.compute,
         limits_from=limits_source(policy),
         instance_mode=_instance_mode(policy, names),

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kube.device_keys import VISIBLE_DEVICES
-from kube.names import GPU_MEMORY_LABEL
+from kube.names import GPU_MEMORY_LABEL, MAX_LABEL_VALUE
 from policies.model.effective import EffectiveLimiter, InitContainer, LimiterVolume
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.existing_injection import ExistingInjection
-from webhook.admission.free_names import take_name
 from webhook.admission.host_paths import is_at_or_below, normalised
 from webhook.admission.json_patch import Operation, add, append, remove
 from webhook.admission.pod import Container, PodSpec, VolumeMount
@@ -20,6 +20,8 @@ INIT_CONTAINER = OUR_NAMES = "gpu-limiter"
 """Prefix of all names that the limiter adds."""
 LIBRARY_VOLUME = f"{OUR_NAMES}-library"
 CACHE_VOLUME = f"{OUR_NAMES}-cache"
+_DIGITS = 8
+"""Digits of the digest in a shortened name."""
 
 _SECURITY_CONTEXT = {
     "allowPrivilegeEscalation": False,
@@ -87,7 +89,7 @@ class Volumes:
         if init is None or library is None or self._existing_library is not None:
             return []
         named = {
-            "name": take_name(INIT_CONTAINER, self._taken),
+            "name": _take_name(INIT_CONTAINER, self._taken),
             **_init_container(init),
             "volumeMounts": [{"name": self._library(library), "mountPath": library.mount_path}],
             **_cpu_and_memory(model),
@@ -104,7 +106,7 @@ class Volumes:
         return self._library_name
 
     def _new(self, wanted: str, size_limit: str) -> str:
-        name = take_name(wanted, self._taken)
+        name = _take_name(wanted, self._taken)
         self._added.append({"name": name, "emptyDir": {"sizeLimit": size_limit}})
         return name
 
@@ -210,3 +212,22 @@ def _cpu_and_memory(model: Container) -> dict[str, Any]:
         if amounts and ("cpu" in amounts or "memory" in amounts):
             copied[field] = {name: amounts[name] for name in ("cpu", "memory") if name in amounts}
     return {"resources": copied} if copied else {}
+
+
+def _take_name(wanted: str, taken: set[str]) -> str:
+    """Return `wanted`, shortened to fit, and numbered from 2 if it is taken; add it to `taken`."""
+    # Digest only once for all numbers: a container's name may have megabytes.
+    is_short = len(wanted) <= MAX_LABEL_VALUE - _DIGITS
+    digest = "" if is_short else hashlib.sha256(wanted.encode()).hexdigest()[:_DIGITS]
+    number = 1
+    while (name := _numbered(wanted, digest, number)) in taken:
+        number += 1
+    taken.add(name)
+    return name
+
+
+def _numbered(wanted: str, digest: str, number: int) -> str:
+    suffix = "" if number == 1 else f"-{number}"
+    length = MAX_LABEL_VALUE - len(suffix)
+    fitted = wanted if len(wanted) <= length else f"{wanted[: length - 1 - _DIGITS]}-{digest}"
+    return fitted + suffix
