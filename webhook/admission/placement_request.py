@@ -5,9 +5,15 @@ from __future__ import annotations
 import msgspec
 
 from kube.names import MAX_NAME
-from kube.resource_requests import EffectiveRequest, effective_request
+from kube.resource_requests import EffectiveRequest, effective_request, is_extended
 from kube.scheduling import Constraints, Toleration
-from ledger.placement_request import Accounting, Placement, PlacementRequest, RequestedShare
+from ledger.placement_request import (
+    MAX_EXTENDED,
+    Accounting,
+    Placement,
+    PlacementRequest,
+    RequestedShare,
+)
 from policies.model.effective import EffectivePolicy
 from webhook.admission.affinity import required_terms
 from webhook.admission.denial import Denial, Reason
@@ -44,7 +50,7 @@ def placement_request(validated: Validated, accounting: Accounting) -> Placement
     if isinstance(constraints, Denial):
         return constraints
     try:
-        amounts = _amounts(spec)
+        amounts = _amounts(spec, policy)
     except ValueError as error:
         return Denial.of(Reason.UNREADABLE, f"resource requests of the pod: {error}; use one")
     share = RequestedShare(
@@ -52,6 +58,7 @@ def placement_request(validated: Validated, accounting: Accounting) -> Placement
         mode=policy.mode.name,
         cpu_milli=amounts.cpu_milli,
         memory_bytes=amounts.memory_bytes,
+        extended=tuple(sorted(amounts.extended.items())[:MAX_EXTENDED]),
         writes_limits=policy.writes_limits,
         any_gpu=policy.containers == "any-gpu" and len(validated.containers.parts) > 1,
         reserve_mib=policy.reserve_mib,
@@ -108,12 +115,13 @@ def _constraints(spec: PodSpec, policy: EffectivePolicy) -> Constraints:
     )
 
 
-def _amounts(spec: PodSpec) -> EffectiveRequest:
+def _amounts(spec: PodSpec, policy: EffectivePolicy) -> EffectiveRequest:
     return effective_request(
         spec.containers or (),
         spec.init_containers or (),
         overhead=spec.overhead,
         pod_level=spec.resources.requests if spec.resources is not None else None,
+        counts=lambda name: is_extended(name) and policy.mode.kinds[name] is None,
     )
 
 
