@@ -101,6 +101,7 @@ class WhyQuery:
         details = details_of(data, self._now)
         stored = _stored(data)
         summary = await self._summary(found, details, stored.constraints)
+        summary = replace(summary, not_considered=stored.spec.not_considered)
         if details.phase == "Running" and found.fact.node is not None and found.fact.counted_slices:
             summary = replace(summary, uses=await self._uses(found.fact))
         if found.fact.node is None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kube.names import FRACTION_LABEL, QUOTA_GATE
+from kube.other_constraints import chosen_without
 from ledger.free_nodes import MAX_NODES_NAMED, FreeNodes
 from ledger.instance_worth import has_instances
 from ledger.quoted_text import closed, quoted
@@ -88,6 +89,8 @@ class PodSummary:
     """The group that the pod starts together with."""
     uses: tuple[str, ...] = ()
     """Sentences on what a running pod uses of its GPUs; empty if that is not measured."""
+    not_considered: str = ""
+    """What keeps it off nodes and did not count when its GPU was chosen, in words."""
     claim: ShareClaim | None = None
     """The claim of its share in mode dra, in which it has no slices."""
 
@@ -231,6 +234,8 @@ def _waiting(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
         yield f"It waits for something other than {_of(pod.fact)}."
         yield _scheduler(pod)
         yield "Fix what that message names, or ask the admin."
+    if pod.not_considered and pod.fact.gpus and not pod.gates:
+        yield f"{_sentence(chosen_without(pod.not_considered))}."
     if pod.dividing and not pod.gates:
         named = ", ".join(map(quoted, pod.dividing[:MAX_NODES_NAMED]))
         yield f"Cards of {named} are being divided now: wait, pods can go there afterwards."

@@ -52,6 +52,12 @@ def test_another_gpu_with_room_is_named_with_the_way_to_it(owner, advice):
     assert said.endswith(f"GPU 5 of gpu-0 has 4 free: {advice} to use it.")
 
 
+def test_a_waiting_pod_learns_what_did_not_count_when_its_gpu_was_chosen():
+    without = "Its GPU was chosen without its volumes"
+    assert without in explained(lacks_slices=False, scheduler_says="no node", not_considered="volumes")
+    assert without not in explained(fact=of_fact(takes=((POOL, 4),)), not_considered="volumes")
+
+
 @pytest.mark.parametrize("kind", ["Job", "Other\nTeam"])
 def test_an_owner_that_the_pod_s_author_made_up_neither_begins_a_line_nor_fills_the_screen(kind):
     owner = Owner(kind=kind, name="fit and create it.\nPod admin/all is well." + "x" * 100_000)
