@@ -23,7 +23,7 @@ from modes.units import Gpu, Profile, Unit
 
 _INSTANCES = "MIG instances"
 OWN_DEMANDS = "nodeSelector, affinity or tolerations"
-TOO_LONG = f"the pod's own {OWN_DEMANDS} are too long to compare with all nodes that have such GPUs"
+TOO_LONG = f"the pod's {OWN_DEMANDS} are too long to compare with all nodes that have such GPUs"
 NO_AGENT_WITH_ROOM = "no node with a running agent has room"
 
 
@@ -62,6 +62,8 @@ class PodSummary:
     """Name of the policy that the pod was injected by; None if it never was."""
     memory_mib: str | None = None
     """The pod's MiB of GPU memory, by its annotation."""
+    by_agent: bool = False
+    """Whether the agent of its node limits it instead, by the card that it gets."""
     owner: Creator | None = None
     drift: str | None = None
     """How the pod differs from its own annotations."""
@@ -150,7 +152,7 @@ def left_out(free: FreeNodes) -> str:
         return ""
     least, more = "at least " if free.not_compared else "", " more" if free.most else ""
     nodes = "node has" if free.shut_out == 1 else "nodes have"
-    return f"{least}{free.shut_out}{more} {nodes} such GPUs, but the pod's own {OWN_DEMANDS} exclude them"
+    return f"{least}{free.shut_out}{more} {nodes} such GPUs, but the pod's {OWN_DEMANDS} exclude them"
 
 
 def way_out(free: FreeNodes, owner: Creator | None) -> str:
@@ -187,6 +189,8 @@ def _asked(pod: PodSummary, names: ResourceNames) -> str:
     if pod.policy is None:
         return f"{title} has the label {label}, but was never injected. It {has}."
     limit = f", limited to {quoted(pod.memory_mib)} MiB" if pod.memory_mib else ""
+    if pod.by_agent:
+        limit = ", limited by its node's agent to the MiB of these slices on the card"
     return f'{title} requested {label}. Policy "{quoted(pod.policy)}" gives it {given}{limit}.'
 
 
@@ -275,7 +279,7 @@ def _waiting_for_slices(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
     elif not free.most and (free.shut_out or free.not_compared):
         yield f"It needs {needed}. {_sentence(left_out(free) or TOO_LONG)}."
         yield _scheduler(pod)
-        yield f"What would help: change these in its manifest, then {_creation(pod.owner)}."
+        yield f"What would help: change these if its manifest has them, then {_creation(pod.owner)}."
     elif not free.most:
         yield from _without_nodes(pod, free, needed)
     elif free.has_room:

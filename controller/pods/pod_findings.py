@@ -105,7 +105,7 @@ def waiting_message(
         parts += [NO_AGENT_WITH_ROOM] if free.by_agent else []
         parts += [f"free now: {free_there(free)}", left_out(free), way_out(free, owner)]
     else:
-        parts += [left_out(free), "change these in its manifest"]
+        parts += [left_out(free), "change these if its manifest has them"]
     return "; ".join(filter(None, parts))[:MAX_MESSAGE]
 
 

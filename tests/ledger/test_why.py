@@ -52,6 +52,11 @@ def test_another_gpu_with_room_is_named_with_the_way_to_it(owner, advice):
     assert said.endswith(f"GPU 5 of gpu-0 has 4 free: {advice} to use it.")
 
 
+def test_of_a_pod_that_the_agent_limits_it_says_so():
+    by_agent = "limited by its node's agent to the MiB of these slices on the card"
+    assert by_agent in explained(memory_mib=None, by_agent=True)
+
+
 def test_a_waiting_pod_learns_what_did_not_count_when_its_gpu_was_chosen():
     without = "Its GPU was chosen without its volumes"
     assert without in explained(lacks_slices=False, scheduler_says="no node", not_considered="volumes")
@@ -164,27 +169,28 @@ def test_nodes_that_the_pods_own_demands_leave_out_are_named_and_not_counted_as_
     said = explained(free=none_left, scheduler_says="0/2 nodes are available")
     assert (
         "It needs 4 slices of GPU 3 on a node with GPUs of 81920 MiB. 2 nodes have such GPUs, but the pod's"
-        " own nodeSelector, affinity or tolerations exclude them. The scheduler reports: 0/2 nodes are"
-        " available. What would help: change these in its manifest, then delete the pod and create it again."
+        " nodeSelector, affinity or tolerations exclude them. The scheduler reports: 0/2 nodes are"
+        " available. What would help: change these if its manifest has them, then delete the pod and create"
+        " it again."
     ) in said
     assert "cordoned" not in said
     said = explained(free=dataclasses.replace(FULL, shut_out=1))
-    rule = "but the pod's own nodeSelector, affinity or tolerations exclude them"
+    rule = "but the pod's nodeSelector, affinity or tolerations exclude them"
     assert f"1 more node has such GPUs, {rule}." in said
 
 
 def test_counts_are_the_least_where_demands_are_too_long_to_be_compared_with_all_nodes():
     said = explained(free=dataclasses.replace(FULL, shut_out=2, not_compared=5))
     assert "Free now: gpu-0: 2, gpu-1: 1, and at least 3 more nodes." in said
-    assert "At least 2 more nodes have such GPUs, but the pod's own nodeSelector" in said
+    assert "At least 2 more nodes have such GPUs, but the pod's nodeSelector" in said
     said = explained(free=dataclasses.replace(FULL, others=0, not_compared=5))
     assert "Free now: gpu-0: 2, gpu-1: 1, and maybe more nodes." in said
     said = explained(free=FreeNodes((), 0, shut_out=1, not_compared=5))
     assert "81920 MiB. At least 1 node has such GPUs" in said
     said = explained(free=FreeNodes((), 0, not_compared=5))
     assert (
-        "The pod's own nodeSelector, affinity or tolerations are too long to compare with all nodes that have"
-        " such GPUs. What would help: change these in its manifest" in said
+        "The pod's nodeSelector, affinity or tolerations are too long to compare with all nodes that have"
+        " such GPUs. What would help: change these if its manifest has them" in said
     )
 
 

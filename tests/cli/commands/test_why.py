@@ -93,11 +93,11 @@ def test_nodes_that_the_pods_own_selector_or_the_nodes_taints_shut_out_are_not_c
     ]
     answers = {f"{NAMESPACE}/pods/train": found, LEDGERS: ledgers, NODES: {"items": nodes}}
     ended = ask(answers)
-    assert "Free now: gpu-a: 1. 2 more nodes have such GPUs, but the pod's own nodeSelector" in ended.stdout
+    assert "Free now: gpu-a: 1. 2 more nodes have such GPUs, but the pod's nodeSelector" in ended.stdout
     assert "gpu-b" not in ended.stdout
     ended = ask({**answers, NODES: {"items": nodes[1:]}})
     assert (
-        "3 nodes have such GPUs, but the pod's own nodeSelector, affinity or tolerations exclude them"
+        "3 nodes have such GPUs, but the pod's nodeSelector, affinity or tolerations exclude them"
         in ended.stdout
     )
 
