@@ -36,19 +36,6 @@ class Creator(Protocol):
     def name(self) -> str: ...  # noqa: D102
 
 
-@dataclass(frozen=True, slots=True)
-class PodGroup:
-    """Pods that a scheduler starts together or not at all."""
-
-    name: str
-    bound: int
-    """Number of its pods that have a node."""
-    waiting: int
-    """Number of its pods that have none, including this pod."""
-    count_is_known: bool = True
-    """Whether the group's pods could be listed."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSummary:
     """What the caller knows of one pod; fields that it could not read keep their defaults."""
@@ -87,8 +74,6 @@ class PodSummary:
     """Why no card is divided for the pod, by the controller's last Event on it."""
     dividing: tuple[str, ...] = ()
     """Nodes with cards that are being divided now, and to which the pod could go."""
-    group: PodGroup | None = None
-    """The group that the pod starts together with."""
     uses: tuple[str, ...] = ()
     """Sentences on what a running pod uses of its GPUs; empty if that is not measured."""
     not_considered: str = ""
@@ -219,8 +204,6 @@ def _bound(pod: PodSummary) -> Iterator[str]:
 def _waiting(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
     waited = f"has waited for {_duration(pod.waited_seconds)} and " if pod.waited_seconds is not None else ""
     yield f"It {waited}has no node yet."
-    if pod.group is not None:
-        yield _in_group(pod.group)
     if pod.gates:
         gates = ", ".join(quoted(gate) for gate in pod.gates[:5])
         yield f"It has scheduling gates ({gates}): the scheduler ignores it until they are removed."
@@ -245,19 +228,6 @@ def _waiting(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
         yield f"Cards of {named} are being divided now: wait, pods can go there afterwards."
     elif pod.division is not None and not pod.gates:
         yield f"About dividing a card for it, the injector reports: {closed(pod.division)}"
-
-
-def _in_group(group: PodGroup) -> str:
-    """Return what a pod of a group waits for besides its own share."""
-    rule = f"It belongs to the group {quoted(group.name)}, whose pods start together once enough have room"
-    if not group.count_is_known:
-        return f"{rule}."
-    others, bound = group.waiting - 1, group.bound
-    if others <= 0 and not bound:
-        return f"{rule}; it is the only one so far."
-    wait = f"{others} other{' waits' if others == 1 else 's wait'}" if others > 0 else ""
-    have = f"{bound} {'has' if bound == 1 else 'have'} a node" if bound else ""
-    return f"{rule}: {', '.join(filter(None, (wait, have)))}."
 
 
 def _gatekeeper(gates: tuple[str, ...]) -> str:

@@ -8,7 +8,7 @@ from controller.watch.resources import Owner
 from kube.names import QUOTA_GATE
 from ledger.free_nodes import FreeNodes
 from ledger.quoted_text import MAX_QUOTED
-from ledger.why import PodGroup, PodSummary, why
+from ledger.why import PodSummary, why
 from modes.facts import PodFact
 from modes.units import POOL, Profile
 
@@ -199,28 +199,6 @@ def test_a_division_under_way_is_reported_instead_of_why_there_is_none():
     assert said.endswith("Cards of gpu-1, gpu-2 are being divided now: wait, pods can go there afterwards.")
     assert "goes to others first" not in said
     assert "being divided" not in explained(dividing=("gpu-1",), gates=("quota",))
-
-
-@pytest.mark.parametrize(
-    ("group", "said"),
-    [
-        (
-            PodGroup("gang", 1, 3),
-            "enough have room: 2 others wait, 1 has a node.",
-        ),
-        (
-            PodGroup("gang", 0, 2),
-            "enough have room: 1 other waits.",
-        ),
-        (PodGroup("gang", 3, 1), "enough have room: 3 have a node."),
-        (PodGroup("gang", 0, 1), "enough have room; it is the only one so far."),
-        (PodGroup("gang", 0, 1, count_is_known=False), "whose pods start together once enough have room."),
-    ],
-)
-def test_a_pod_of_a_gang_learns_how_far_the_others_are(group, said):
-    text = explained(group=group)
-    assert "It belongs to the group gang, whose pods start together" in text
-    assert said in text
 
 
 def test_a_pod_that_waits_for_a_quota_learns_the_rule_and_its_place():

@@ -126,46 +126,6 @@ def test_a_card_that_is_being_divided_is_reported_to_who_waits_for_an_instance(a
     assert "Cards of gpu-b are being divided now" in ended.stdout
 
 
-GROUPS = {
-    "native": ({}, {}, {"schedulingGroup": {"podGroupName": "gang"}}),
-    "coscheduling": ({"scheduling.x-k8s.io/pod-group": "gang"}, {}, {}),
-    "Kueue": ({"kueue.x-k8s.io/pod-group-name": "gang"}, {}, {}),
-    "Volcano": ({}, {"scheduling.k8s.io/group-name": "gang"}, {}),
-    "KAI": ({}, {"pod-group-name": "gang"}, {}),
-}
-
-
-@pytest.mark.parametrize(("labels", "annotations", "spec"), GROUPS.values(), ids=GROUPS)
-def test_a_pod_of_a_gang_learns_how_far_the_others_are(ask, labels, annotations, spec):
-    def member(name, node=None, phase="Pending", **changes):
-        found = waiting()
-        found["metadata"]["name"] = name
-        found["metadata"]["labels"] |= labels
-        found["metadata"]["annotations"] |= annotations
-        found["spec"] |= spec | changes
-        found["status"]["phase"] = phase
-        if node is not None:
-            found["spec"]["nodeName"] = node
-        return found
-
-    others = [member("a", "gpu-1", "Running"), member("b"), member("over", "gpu-1", "Succeeded"), waiting()]
-    pods = {
-        f"{NAMESPACE}/pods/train": member("train"),
-        f"{NAMESPACE}/pods": {"items": [member("train"), *others]},
-    }
-    ended = ask(pods)
-    assert (
-        "group gang, whose pods start together once enough have room: 1 other waits, 1 has a node"
-        in ended.stdout
-    )
-    pages = [{"items": [member("train")]}, {"items": others}]
-    ended = ask({f"{NAMESPACE}/pods/train": member("train"), f"{NAMESPACE}/pods": pages})
-    assert "1 other waits, 1 has a node" in ended.stdout
-    ended = ask({f"{NAMESPACE}/pods/train": member("train")})
-    assert "start together once enough have room." in ended.stdout
-    assert "Not read: the other pods of its group" in ended.stderr
-
-
 OTHERWISE = f"{NAMESPACE}/events?type=Warning,reason!=FailedCreate"
 OF_KUBERAY = (
     "Failed to create head Pod team/train-head, admission webhook "
