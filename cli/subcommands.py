@@ -35,6 +35,7 @@ SUBCOMMANDS = {
     "machine tasks": ("tasks:tasks", "The tasks that run, wait, and have ended."),
     "machine logs": ("tasks:logs", "What a task printed."),
     "machine cancel": ("tasks:cancel", "End a task."),
+    "machine retry": ("tasks:retry", "Submit a task again that has ended."),
     "machine ledger": ("machine:ledger", "Which tasks hold which slices of which GPU."),
     "machine doctor": ("machine:doctor", "What is wrong with this machine."),
     "demo": ("demo:demo", "See a labelled pod become a half-GPU pod."),
