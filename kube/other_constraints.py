@@ -20,41 +20,30 @@ class _Affinity(Affinity, rename="camel"):
     pod_anti_affinity: _PodTerms = msgspec.field(default_factory=_PodTerms)
 
 
-class _Spread(msgspec.Struct, rename="camel"):
-    when_unsatisfiable: str = ""
-
-
-class _Volume(msgspec.Struct, rename="camel"):
-    persistent_volume_claim: dict[str, Any] | None = None
-
-
-class _Port(msgspec.Struct, rename="camel"):
-    host_port: int | None = None
-
-
 class _Container(msgspec.Struct):
-    ports: list[_Port] | None = None
+    ports: list[dict[str, Any]] | None = None
 
 
 class ConstrainedSpec(msgspec.Struct, rename="camel"):
     """The part of a pod's `spec` that holds them."""
 
     affinity: _Affinity | None = None
-    topology_spread_constraints: list[_Spread] | None = None
-    volumes: list[_Volume] | None = None
+    topology_spread_constraints: list[dict[str, Any]] | None = None
+    volumes: list[dict[str, Any]] | None = None
     containers: list[_Container] | None = None
 
     @property
     def not_considered(self) -> str:
         """Their names; empty without any."""
         affinity = self.affinity or _Affinity()
-        spreads = [each.when_unsatisfiable for each in self.topology_spread_constraints or ()]
+        spreads = [each.get("whenUnsatisfiable") for each in self.topology_spread_constraints or ()]
+        ports = [port for each in self.containers or () for port in each.ports or ()]
         found = {
             "pod affinity": affinity.pod_affinity.required,
             "pod anti-affinity": affinity.pod_anti_affinity.required,
             "topology spread": "DoNotSchedule" in spreads,
-            "volumes": any(each.persistent_volume_claim for each in self.volumes or ()),
-            "host ports": any(port.host_port for each in self.containers or () for port in each.ports or ()),
+            "volumes": any(each.get("persistentVolumeClaim") for each in self.volumes or ()),
+            "host ports": any(port.get("hostPort") for port in ports),
         }
         return " and ".join([name for name, is_there in found.items() if is_there])
 

@@ -69,7 +69,7 @@ async def read_demands(api: ApiServer, pod: SeenPod) -> PodDemands | None:
             # Anyone can name a template like ours in another claim: then none is found.
             claim = await read_claim_of_pod(api, key[0], stored, _raise) or ShareClaim(state="unread")
     demands = stored.constraints
-    of_node = demands if demands.size() <= MAX_BYTES else "too long"
+    of_node: Constraints | TooLong = demands if demands.size() <= MAX_BYTES else "too long"
     return PodDemands(of_node, kinds_of(stored), claim, stored.spec.not_considered)
 
 
