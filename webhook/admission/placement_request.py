@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from kube.names import MAX_NAME
-from kube.resource_requests import EffectiveRequest, effective_request, is_extended
+from kube.resource_requests import EffectiveRequest, effective_request, is_extended, no_extended
 from kube.scheduling import Constraints, Toleration
 from ledger.placement_request import (
     MAX_EXTENDED,
@@ -116,12 +118,19 @@ def _constraints(spec: PodSpec, policy: EffectivePolicy) -> Constraints:
 
 
 def _amounts(spec: PodSpec, policy: EffectivePolicy) -> EffectiveRequest:
+    try:
+        return _added_up(spec, lambda name: is_extended(name) and policy.mode.kinds[name] is None)
+    except ValueError:
+        return _added_up(spec, no_extended)  # Kubernetes denies wrong amounts of these
+
+
+def _added_up(spec: PodSpec, counts: Callable[[str], bool]) -> EffectiveRequest:
     return effective_request(
         spec.containers or (),
         spec.init_containers or (),
         overhead=spec.overhead,
         pod_level=spec.resources.requests if spec.resources is not None else None,
-        counts=lambda name: is_extended(name) and policy.mode.kinds[name] is None,
+        counts=counts,
     )
 
 
