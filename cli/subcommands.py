@@ -35,6 +35,7 @@ SUBCOMMANDS = {
     "machine tasks": ("tasks:tasks", "The tasks that run, wait, and have ended."),
     "machine logs": ("tasks:logs", "What a task printed."),
     "machine cancel": ("tasks:cancel", "End a task."),
+    "machine retry": ("tasks:retry", "Submit a task again that has ended."),
     "machine ledger": ("machine:ledger", "Which tasks hold which slices of which GPU."),
     "machine doctor": ("machine:doctor", "What is wrong with this machine."),
     "demo": ("demo:demo", "See a labelled pod become a half-GPU pod."),
@@ -52,17 +53,6 @@ SECTIONS = {
     "Without a cluster": ("machine", "demo"),
 }
 """The subcommands as the help lists them. Others work, too."""
-MOVED = {
-    "status": "doctor --brief",
-    "uninjected": "ledger --uninjected",
-    "suggest": "ledger --suggest",
-    "run-queues": "machine run",
-    "submit": "machine submit",
-    "tasks": "machine tasks",
-    "logs": "machine logs",
-    "cancel": "machine cancel",
-}
-"""Subcommands of earlier releases, and what to type now."""
 PROCESSES = ("webhook", "controller", "agent")
 """Subcommands that run a process of the chart."""
 
@@ -134,9 +124,6 @@ def run(names: Collection[str], name: str) -> None:
         name: the command's name in its help.
     """
     wanted = subcommand_of(sys.argv[1:])
-    if wanted in MOVED:
-        typer.echo(f"fraction-injector: {wanted} is now: {name} {MOVED[wanted]}", err=True)
-        sys.exit(2)
     is_completion = any(each.endswith("_COMPLETE") for each in os.environ)
     # Loaded modules stay, and garbage collection would take a tenth of the start.
     gc.disable()

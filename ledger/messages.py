@@ -137,6 +137,8 @@ class NodeState(msgspec.Struct, frozen=True, omit_defaults=True):
     """Milli-CPU that pods and reservations leave free."""
     memory_free: int
     """Bytes that pods and reservations leave free."""
+    extended: dict[str, int] = {}
+    """What these take of extended resources that are no GPUs."""
     replicas: tuple[Replicas, ...] = ()
     """Replicas of owners that were requested recently, for `place: spread` and `sameModel`."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shutil import disk_usage
 from typing import Annotated
 
 import typer
@@ -55,8 +56,13 @@ def doctor(*, output: OutputOption = OutputFormat.TEXT, state: StateOption = Non
 
     store, folder = open_store(state)
     try:
-        running, waiting = store.running(), store.waiting(-1)
-        lines = check_machine(store.read_machine(), runs=is_running(folder), running=running, waiting=waiting)
+        lines = check_machine(
+            store.read_machine(),
+            runs=is_running(folder),
+            running=store.running(),
+            waiting=store.waiting(-1),
+            free_bytes=disk_usage(folder).free,
+        )
     except StoreError as error:
         fail(str(error))
     end_with(lines, output)

@@ -67,6 +67,6 @@ def refusals(known: Mapping[str, SeenNode] | None, own: OwnDemands) -> Callable[
             return "deleted"
         if not node.fact.usable:
             return "cordoned or not ready"
-        return "" if own.accept(node.fact) is not False else f"excluded by the pod's own {OWN_DEMANDS}"
+        return "" if own.accept(node.fact) is not False else f"excluded by the pod's {OWN_DEMANDS}"
 
     return why_not

@@ -116,7 +116,9 @@ class PodEvents:
             room = await self._claim_room.find(asked.claim, asked.kinds, asked.of_node)
             return waiting_for_card(replace(asked.claim, room=room))
         free = await self._free_nodes.find(pod.fact, asked.of_node, by_agent=pod.is_limited_by_agent)
-        return waiting_message(pod.fact, free, self._names, pod.injected.owner) if free is not None else None
+        if free is None:
+            return None
+        return waiting_message(pod.fact, free, self._names, pod.injected.owner, asked.not_considered)
 
 
 def pod_event(finding: Finding, message: str, now: datetime, occasion: str = "") -> dict[str, Any]:

@@ -164,7 +164,12 @@ def _init_container(limiter: Limiter) -> InitContainer | None:
     if part is None:
         return None
     return InitContainer(
-        part.image, tuple(part.command), _env(part.env), part.run_as_user, part.image_pull_policy
+        part.image,
+        tuple(part.command),
+        _env(part.env),
+        part.run_as_user,
+        part.image_pull_policy,
+        tuple(part.image_pull_secrets),
     )
 
 

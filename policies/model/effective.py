@@ -47,6 +47,8 @@ class InitContainer(msgspec.Struct, frozen=True):
     env: tuple[EnvVar, ...]
     run_as_user: int
     image_pull_policy: str | None
+    image_pull_secrets: tuple[str, ...] = ()
+    """Added to those of the pod."""
 
 
 class LimiterVolume(msgspec.Struct, frozen=True):

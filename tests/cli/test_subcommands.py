@@ -7,8 +7,7 @@ import pytest
 import typer
 
 from cli.app import app
-from cli.main import main
-from cli.subcommands import GROUPS, MOVED, PROCESSES, SECTIONS, SUBCOMMANDS
+from cli.subcommands import GROUPS, PROCESSES, SECTIONS, SUBCOMMANDS
 from tests.cli.running import CHECKOUT, run
 
 COMMANDS = typer.main.get_command(app).commands
@@ -76,17 +75,6 @@ def test_an_unknown_subcommand_is_two_with_the_one_that_was_meant():
     ended = run("expalin")
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "No such command 'expalin'. Did you mean 'explain'?" in ended.stderr
-
-
-@pytest.mark.parametrize(("before", "now"), MOVED.items())
-def test_a_subcommand_of_earlier_releases_says_what_to_type_now(monkeypatch, capsys, before, now):
-    monkeypatch.setattr(sys, "argv", ["fraction-injector", before, "-o", "json"])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 2
-    assert capsys.readouterr().err == f"fraction-injector: {before} is now: fraction-injector {now}\n"
-    command, second = now.split()
-    assert now in SUBCOMMANDS or second in options_of(COMMANDS[command])
 
 
 def loaded(*arguments):

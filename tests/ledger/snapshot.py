@@ -32,7 +32,7 @@ def _account(account: Any) -> tuple[Any, ...]:
         account.name,
         account.unbound,
     )
-    return (*own, account.cpu_free, account.memory_free, account.left)
+    return (*own, account.cpu_free, account.memory_free, account.extended, account.left)
 
 
 def _groups(ledger: Ledger) -> list[tuple[Any, ...]]:

@@ -214,6 +214,7 @@ def _taken(state: NodeState) -> Iterator[PodFact]:
         takes=tuple([(gpu.unit, gpu.used) for gpu in state.view.gpus if gpu.used]),
         cpu_milli=state.fact.cpu_milli - state.cpu_free,
         memory_bytes=state.fact.memory_bytes - state.memory_free,
+        extended=tuple(state.extended.items()),
     )
     for each in state.replicas:
         nothing = tuple([(POOL if index == each.POOL else unit_of(index), 0) for index in each.indices])

@@ -49,7 +49,7 @@ def test_it_finds_what_a_search_of_all_cards_finds(state):
 def test_nodes_that_take_no_pods_or_that_the_pod_excludes_are_left_out(state):
     elsewhere = find(state, Constraints(node_selector={"zone": "b"}))
     assert [each.reason for each in elsewhere.left_out] == [
-        "excluded by the pod's own nodeSelector, affinity or tolerations"
+        "excluded by the pod's nodeSelector, affinity or tolerations"
     ]
     with_cards(state, usable=False)
     assert [each.reason for each in find(state).left_out] == ["cordoned or not ready"]

@@ -172,6 +172,16 @@ def test_a_pod_that_only_an_agent_limits_is_compared_with_nodes_with_a_running_a
     )
 
 
+@pytest.mark.parametrize("pods", [[("gpu-0", 1, 5)], [("gpu-0", 0, 5)]])
+def test_a_waiting_pod_learns_what_did_not_count_when_its_gpu_was_chosen(pods):
+    fact = seen().fact
+    free = asyncio.run(FreeNodesFinder(cluster(*pods)).find(fact))
+    said = waiting_message(fact, free, ResourceNames(), not_considered="volumes")
+    assert said.startswith(
+        "its GPU was chosen without its volumes: if that excludes nodes, add a nodeSelector"
+    )
+
+
 ANNOTATIONS = {"clearml-injector/injected": "default@1", "clearml-injector/slices": "4"}
 
 

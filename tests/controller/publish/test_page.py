@@ -112,9 +112,7 @@ def test_nodes_that_a_pods_own_demands_leave_out_are_not_called_free():
         by_name = Requirement("metadata.name", "In", ("a",))
         return PodDemands(Constraints(required_terms=(NodeSelectorTerm(None, (by_name,)),)))
 
-    left_out = (
-        "1 more node has such GPUs, but the pod's own nodeSelector, affinity or tolerations exclude them"
-    )
+    left_out = "1 more node has such GPUs, but the pod's nodeSelector, affinity or tolerations exclude them"
     unlabelled, command = reasons(state, clock, "y", "z", demands=only_a)
     assert f"free now: a: 2; {left_out}; it starts" in unlabelled
     assert f"Free now: a: 2. {left_out}. It starts" in command
@@ -136,7 +134,7 @@ def test_a_pod_whose_demands_are_not_known_yet_is_reported():
         return PodDemands("too long")
 
     [reported] = reasons(state, clock, "y", demands=too_long)
-    assert reported.startswith("the pod's own nodeSelector, affinity or tolerations are too long to compare")
+    assert reported.startswith("the pod's nodeSelector, affinity or tolerations are too long to compare")
 
 
 def test_quotas_and_ages_are_those_of_policies_and_pods(tmp_path):

@@ -76,7 +76,7 @@ def event_on(state, api):
     return events, (api.written.bodies[0]["message"] if api.written.bodies else None)
 
 
-LEAVE_OUT = "such GPUs, but the pod's own nodeSelector, affinity or tolerations exclude them"
+LEAVE_OUT = "such GPUs, but the pod's nodeSelector, affinity or tolerations exclude them"
 
 
 def test_the_event_leaves_out_nodes_that_the_pods_own_demands_leave_out():
@@ -96,7 +96,7 @@ def test_the_event_leaves_out_nodes_that_the_pods_own_demands_leave_out():
     nowhere = Stored(nodeSelector={"zone": "b"})
     assert event_on(cluster(*full), nowhere)[1] == (
         f"needs 4 slices of GPU 1 on a node with GPUs of 81920 MiB; 4 nodes have {LEAVE_OUT}; change these"
-        " in its manifest"
+        " if its manifest has them"
     )
 
 

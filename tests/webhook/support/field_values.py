@@ -179,6 +179,7 @@ OF_OPTIONAL: dict[str, list[Any]] = {
     "PodSpec.resource_claims": [[], [{"name": "gpu"}], [CLAIM]],
     "PodSpec.scheduling_gates": [[], [{"name": "clearml-injector/quota"}], [{"name": 3}]],
     "PodSpec.scheduler_name": ["", "kai-scheduler"],
+    "PodSpec.image_pull_secrets": [[], [{"name": "mirror"}], [{"name": 3}], [{}]],
     "PodSpec.overhead": [{}, {"cpu": "1"}, {"cpu": "x"}],
     "PodSpec.resources": RESOURCES[2:],
     "ResourceClaim.name": ["", "gpu", CLAIM["name"]],
