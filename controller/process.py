@@ -43,7 +43,7 @@ from service.background import BackgroundTask
 from service.health import health_app
 from service.http.serving import Listener
 from service.http.sockets import bind
-from service.metrics import CONTENT_TYPE, PolicySince, policy_info
+from service.metrics import CONTENT_TYPE, policy_info, policy_since
 from service.options import LOOPBACK
 from service.process import Process
 from service.served_certificate import ServedCertificate
@@ -163,7 +163,7 @@ class ControllerProcess:
         quotas, queues = (policies.quotas, policies.queues) if policies is not None else (tuple, tuple)
         self._registry.register(UsageCollector(self._state.ledger, quotas, queues, quotas_of(policies)))
         self._registry.register(policy_info(lambda: policies.digest if policies is not None else None))
-        self._registry.register(PolicySince(lambda: policies.since if policies is not None else None))
+        self._registry.register(policy_since(lambda: policies.since if policies is not None else None))
 
     @property
     def ports(self) -> tuple[int, int]:
