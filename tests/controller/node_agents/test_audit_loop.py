@@ -67,10 +67,6 @@ def test_where_the_books_agree_or_are_not_known_nothing_is_reported(cluster):
     assert cluster.counted == 0
 
 
-def test_two_looks_are_not_enough():
-    assert Cluster([(0, 8), (1, 0)]).look(LOOKS - 1).kept.bodies == []
-
-
 def test_a_pod_that_has_ended_may_still_stand_in_the_kubelets_books():
     cluster = Cluster([(0, 8), (1, 0)])
     ended = pod("ended")

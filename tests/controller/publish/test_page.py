@@ -12,7 +12,7 @@ from controller.watch.gpu_node import AgentReport, UnlimitedContainer, Unlimited
 from controller.watch.resources import InjectedPod, Owner
 from kube.dra import DRIVER
 from kube.names import AGENT_TAINT
-from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint
+from kube.scheduling import Constraints, Taint
 from ledger.claim_room import ClaimAsk
 from ledger.claimed_cards import CardClaim
 from ledger.placement_request import Quota
@@ -272,27 +272,3 @@ def test_a_pod_that_claims_cards_waits_for_its_quota_like_others():
     assert "gives it a claim of 60000 MiB of a card with 81920 MiB" in found.text
     assert "scheduling gates" in found.text
     assert reason_of_a_claim(gated, nothing_read).cause == "the quota is used up"
-
-
-def test_cards_are_searched_once_for_claims_of_the_same_and_not_too_often_for_others():
-    state, clock = ready_state("a")
-    with_cards(state)
-    asyncio.run(state.watched_offers.listed())
-    asyncio.run(state.watched_claims.listed())
-    for name in ("x", "y", "z"):
-        state.set_pod(claiming(name))
-
-    async def claim_of(pod):
-        mib = 70000 if pod.fact.name == "z" else 60000
-        claim = ShareClaim(state="waiting", driver=DRIVER, asked=ClaimAsk(mib))
-        return PodDemands(Constraints(), claim=claim)
-
-    made = waiting_reasons(state, claim_of, clock=clock)
-
-    async def main():
-        return [(await made.of(pending)).cause for pending, _ in state.ledger.first_pending(5)]
-
-    same = "60000 MiB of a card: none has enough room"
-    assert asyncio.run(main()) == [same, same, "waits for a card; free cards are being searched"]
-    clock.now += page.SECONDS_BETWEEN_WALKS
-    assert asyncio.run(main()) == [same, same, "70000 MiB of a card: none has enough room"]

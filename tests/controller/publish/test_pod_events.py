@@ -12,7 +12,6 @@ from controller.pods.pod_findings import Finding
 from controller.publish.metrics import ControllerMetrics
 from controller.publish.pod_events import PodEvents, pod_event
 from kube.dra import CLAIM_NAME, DRIVER, REQUEST_NAME
-from ledger import own_demands
 from modes.resource_names import ResourceNames
 from tests.cluster.events import KeptEvents
 from tests.cluster.objects import pod
@@ -98,17 +97,6 @@ def test_the_event_leaves_out_nodes_that_the_pods_own_demands_leave_out():
         f"needs 4 slices of GPU 1 on a node with GPUs of 81920 MiB; 4 nodes have {LEAVE_OUT}; change these"
         " if its manifest has them"
     )
-
-
-def test_the_event_says_at_least_where_demands_are_too_long_to_be_compared_with_all_nodes(monkeypatch):
-    names = [f"gpu-{number}" for number in range(6)]
-    full = [(name, 1, 5) for name in names]
-    monkeypatch.setattr(own_demands, "MAX_COMPARISONS", 5 * 4)
-    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["x"]}]}
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
-    stored = Stored(affinity={"nodeAffinity": required})
-    said = event_on(cluster(*full, nodes=names), stored)[1]
-    assert "free now: gpu-0: 3, gpu-1: 3, gpu-2: 3, and at least 2 more nodes; " in said
 
 
 @pytest.mark.parametrize("spec", [{"nodeName": "gpu-1"}, {"nodeSelector": {"zone": "z" * 20_000}}])

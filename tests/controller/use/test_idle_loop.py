@@ -254,18 +254,6 @@ async def test_stored_warnings_of_another_form_count_as_none(world):
     assert await world.reported(1260, OK, OK) == WARN
 
 
-async def test_few_pods_are_evicted_at_once(world):
-    world.pods = tuple([f"p{number:02}" for number in range(MAX_EVICTED + 3)])
-    for each in world.pods:
-        world.state.set_pod(read_object(pods(NAMES), idle_pod(each)))
-    warned = {each: [100, 860] for each in world.pods}
-    await world.reported(1200, reply({"data": {WARNINGS: json.dumps(warned)}}))
-    for number, few in enumerate((world.pods[:MAX_EVICTED], world.pods[MAX_EVICTED:])):
-        answers = [answer for each in few for answer in (reply(listed(idle_pod(each))), OK)]
-        asked = await world.reported(1260 + number, *answers, *[OK for _ in few])
-        assert evictions(asked) == list(few)
-
-
 async def test_pods_that_may_not_be_evicted_do_not_keep_others_from_it(world):
     world.pods = tuple([f"p{number:02}" for number in range(8 * MAX_EVICTED)])
     for each in world.pods:
