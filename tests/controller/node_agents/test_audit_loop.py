@@ -14,13 +14,10 @@ from controller.watch.resources import nodes, pods
 from modes.resource_names import ResourceNames
 from testbed.process import WAIT_S
 from tests.cluster.events import KeptEvents
+from tests.cluster.fake_lease import Leading
 from tests.cluster.objects import node, pod, read_object
 
 NAMES = ResourceNames()
-
-
-class Leading:
-    leads = True
 
 
 class Cluster:

@@ -13,16 +13,10 @@ from ledger.claim_room import ClaimAsk, room_of
 from ledger.why_claim import ShareClaim
 from modes.gpu_kinds import EVERY_KIND, GpuKinds
 from tests.controller.cards import TAINT, with_cards
+from tests.controller.watch.test_ledger_store import Clock
 
 CLAIM = ShareClaim(state="waiting", driver=DRIVER, asked=ClaimAsk(60000, card_mib=81920))
 ANY = Constraints()
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
 
 
 @pytest.fixture

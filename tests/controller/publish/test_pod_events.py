@@ -14,6 +14,7 @@ from controller.publish.pod_events import PodEvents, pod_event
 from kube.dra import CLAIM_NAME, DRIVER, REQUEST_NAME
 from modes.resource_names import ResourceNames
 from tests.cluster.events import KeptEvents
+from tests.cluster.fake_lease import Leading
 from tests.cluster.objects import pod
 from tests.controller.cards import TAINT, with_cards
 from tests.controller.pods.test_pod_findings import changed, cluster, seen
@@ -26,10 +27,6 @@ def test_an_event_is_named_by_pod_and_reason_so_that_it_is_written_once():
     about = {"apiVersion": "v1", "kind": "Pod", "namespace": "team", "name": "a", "uid": "u"}
     assert made["involvedObject"] == about
     assert (made["type"], made["firstTimestamp"]) == ("Warning", "2026-11-21T10:00:00Z")
-
-
-class Leading:
-    leads = True
 
 
 class Stored:

@@ -22,6 +22,7 @@ from ledger.placement_request import Quota
 from modes.resource_names import ResourceNames
 from tests.cluster.events import EventsOfSteps
 from tests.cluster.fake_api import FakeApi, refusal, reply, talking_to
+from tests.cluster.fake_lease import Leading
 from tests.cluster.objects import listed, pod, read_object
 
 TEAM = Quota("namespace", "team", max_pods=1)
@@ -50,10 +51,6 @@ def let_go(name="a", **changes):
     made = waiting(name, **changes)
     del made["spec"]["schedulingGates"]
     return made
-
-
-class Leading:
-    leads = True
 
 
 class Policies:

@@ -22,6 +22,7 @@ from modes.resource_names import ResourceNames
 from policies.model.effective import IdleRule
 from tests.cluster.events import EventsOfSteps
 from tests.cluster.fake_api import FakeApi, refusal, reply, talking_to
+from tests.cluster.fake_lease import Leading
 from tests.cluster.objects import claiming, listed, node, pod, read_object
 from tests.controller.cards import offer
 
@@ -64,10 +65,6 @@ def report(measured, idle_since, pods=("a",)):
     }
     status = {"registered": True, "gpus": [], "usage": usage}
     return {"metadata": {"name": "gpu-0", "resourceVersion": "1"}, "status": status}
-
-
-class Leading:
-    leads = True
 
 
 class World:
