@@ -137,11 +137,7 @@ class ControllerProcess:
         self._leader = LeaderTasks(context, options, self._metrics, self._registry)
         last_good = self._policies.last_good if self._policies is not None else lambda: None
         self._served = ControllerApi(
-            self._state,
-            self._leadership,
-            self._metrics,
-            last_good,
-            templates=self._templates,
+            self._state, self._leadership, self._metrics, last_good, templates=self._templates
         )
         self._page = self._shown() if options.page else None
         self._page_socket = bind(LOOPBACK, options.page_port) if options.page else None

@@ -12,12 +12,7 @@ from kube.scheduling import Constraints, Taint, without_label
 from ledger.accounts import NodeAccount
 from ledger.placement.cards import CardDemand, demand
 from ledger.placement.expected_pods import Counters
-from ledger.placement.feasibility import (
-    Obstacle,
-    gpu_obstacle,
-    takes_now,
-    why_unschedulable,
-)
+from ledger.placement.feasibility import Obstacle, gpu_obstacle, takes_now, why_unschedulable
 from ledger.placement.label_index import NodeSet, Work
 from ledger.placement.node_class import Found, NodeClass, Search, State
 from ledger.placement.node_index import NodeIndex

@@ -12,10 +12,7 @@ def books(ledger: Ledger) -> dict[str, Any]:
     ledger._node_index.flush()
     return {
         "nodes": {name: _account(account) for name, account in ledger._node_index.accounts.items()},
-        "backlog": (
-            ledger._pending._slices,
-            ledger._pending.claims,
-        ),
+        "backlog": (ledger._pending._slices, ledger._pending.claims),
         "usage": ledger._usage._cells,
         "kinds of GPU": {name: dict(found) for name, found in vars(ledger._kinds).items() if found},
         "reservations": ledger._reservations._by_name,

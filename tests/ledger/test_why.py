@@ -136,10 +136,7 @@ A100, H100 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"
             of_fact(takes=((POOL, 1),), products=(f"{A100}-MIG-1g.10gb",)),
             f"1 MIG instance of nvidia.com/gpu on {A100}-MIG-1g.10gb",
         ),
-        (
-            of_fact(takes=((Profile(2, 20), 1),)),
-            "1 MIG instance of nvidia.com/mig-2g.20gb",
-        ),
+        (of_fact(takes=((Profile(2, 20), 1),)), "1 MIG instance of nvidia.com/mig-2g.20gb"),
     ],
     ids=["two models", "one model", "strategy single", "any model"],
 )

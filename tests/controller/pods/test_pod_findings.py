@@ -97,12 +97,7 @@ def test_who_waits_for_a_card_is_told_the_amount_and_what_is_free():
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"state": "allocated"},
-        {"room": None},
-        {"room": room(with_room=1, nodes_with_room=1)},
-        {"asked": None},
-    ],
+    [{"state": "allocated"}, {"room": None}, {"room": room(with_room=1, nodes_with_room=1)}, {"asked": None}],
 )
 def test_nothing_is_said_of_cards_that_are_unknown_or_have_room(change):
     assert waiting_for_card(dataclasses.replace(dataclasses.replace(SHARE, room=room()), **change)) is None

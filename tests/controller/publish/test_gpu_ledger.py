@@ -177,11 +177,7 @@ def test_the_schema_knows_every_field_that_is_written():
     ("change", "reason", "message"),
     [
         ({}, "Sliced", "fractions can be placed"),
-        (
-            {"gpu_mib": None},
-            "NoMemoryLabel",
-            "label node gpu-0 nvidia.com/gpu.memory=<MiB of one GPU>",
-        ),
+        ({"gpu_mib": None}, "NoMemoryLabel", "label node gpu-0 nvidia.com/gpu.memory=<MiB of one GPU>"),
         (
             {"gpus": (GpuView(None, 8, ()),), "slices_per_gpu": 1},
             "WholeGpus",

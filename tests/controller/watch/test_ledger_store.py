@@ -95,10 +95,7 @@ def test_a_reservation_changes_its_node_when_it_is_made_and_when_it_takes_no_roo
     changes.take()
     assert state.place(HALF).node == "a"
     assert (changes.take(), state.reservations) == (["a"], 1)
-    for now, changed, reservations, used in (
-        (4.9, [], 1, 4),
-        (5.0, ["a"], 0, 0),
-    ):
+    for now, changed, reservations, used in ((4.9, [], 1, 4), (5.0, ["a"], 0, 0)):
         clock.now = now
         state.expire()
         assert (changes.take(), state.reservations) == (changed, reservations)

@@ -11,9 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
-from kube.scheduling import (
-    Constraints,
-)
+from kube.scheduling import Constraints
 from ledger.ledger import Ledger
 from ledger.placement_request import Assumption, Placement, PlacementRequest, Unschedulable
 from modes.facts import NodeFact, PodFact, PodKey
