@@ -12,7 +12,7 @@ from controller.watch.gpu_node import AgentReport, UnlimitedContainer, Unlimited
 from controller.watch.resources import InjectedPod, Owner
 from kube.dra import DRIVER
 from kube.names import AGENT_TAINT
-from kube.scheduling import Constraints, Taint
+from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint
 from ledger.claim_room import ClaimAsk
 from ledger.claimed_cards import CardClaim
 from ledger.placement_request import Quota
