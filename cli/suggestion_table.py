@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from cli.cluster import ask
-from cli.options import USE_CONFIG_MAP, config_map_of, fail
+from cli.options import fail, release_of
 from cli.printing import say, say_json, table
 from cli.share_use_table import size_as_json
 
@@ -25,7 +25,7 @@ _NONE = "-"
 
 def print_suggestions(
     namespace: str | None,
-    use_config_map: str | None,
+    release: str,
     kubeconfig: Path | None,
     context: str | None,
     *,
@@ -38,8 +38,9 @@ def print_suggestions(
     # Here and not above: the other subcommands must start without the Kubernetes client.
     from describe.suggestions import read_suggestions  # noqa: PLC0415
 
-    place = config_map_of("--use-config-map", use_config_map, USE_CONFIG_MAP)
-    question = partial(read_suggestions, namespace=namespace, now=datetime.now(UTC), config_map=place)
+    place, name = release_of(release)
+    now, config_map = datetime.now(UTC), (place, f"{name}-use")
+    question = partial(read_suggestions, namespace=namespace, now=now, config_map=config_map)
     try:
         answer = ask(kubeconfig, context, question, "no GpuLedgers, GpuNodes and pods")
     except msgspec.MsgspecError as error:

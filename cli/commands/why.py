@@ -21,7 +21,6 @@ from cli.options import (
     resource_names_of,
 )
 from cli.printing import facts, say, say_json
-from cli.terminal import Terminal
 from modes.resource_names import ONE_GPU_RESOURCE
 
 if TYPE_CHECKING:
@@ -77,6 +76,8 @@ def why(  # noqa: PLR0913 each is an option of the command
 
 def _print(answer: WhyAnswer) -> None:
     """Print the paragraph, wrapped if there is a screen; and, on stderr, what could not be read."""
+    from cli.terminal import Terminal  # noqa: PLC0415 help does not wait for rich
+
     console = Terminal(soft_wrap=True)
     text = answer.text
     if console.is_terminal:

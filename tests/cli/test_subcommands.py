@@ -116,14 +116,14 @@ HEAVY = {
 
 
 @pytest.mark.parametrize("name", SUBCOMMANDS)
-def test_a_command_starts_and_one_that_asks_a_cluster_loads_no_client_before_it_asks(name):
+def test_help_of_a_command_loads_no_client_no_server_and_no_screen(name):
     modules = loaded(*name.split(), "--help")
-    if (name,) in ASK_THE_CLUSTER:
-        assert modules & {"aiohttp", "kubernetes", "cryptography"} == set()
+    assert modules & (HEAVY | {"pydantic", "rich"}) == set()
 
 
-def test_help_loads_nothing_but_the_command_line():
-    everything = loaded("--help")
+@pytest.mark.parametrize("words", [["--help"], ["machine", "--help"]], ids=" ".join)
+def test_help_loads_nothing_but_the_command_line(words):
+    everything = loaded(*words)
     assert everything & (HEAVY | {"asyncio", "msgspec", "pydantic", "rich", "yaml"}) == set()
     assert everything & {"agent", "controller", "ledger", "modes", "policies", "webhook"} == set()
 

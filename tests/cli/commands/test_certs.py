@@ -26,11 +26,11 @@ class NothingThere:
 def test_a_namespace_without_the_secrets_is_named(monkeypatch):
     serve(monkeypatch, NothingThere())
     for command in ("status", "rotate"):
-        ended = run("certs", command, "-n", "typo")
+        ended = run("certs", command, "--release", "typo/fraction-injector")
         assert ended.returncode == 2
         assert ended.stderr == (
             "fraction-injector: namespace typo has no Secrets fraction-injector-ca and fraction-injector-tls:"
-            " name the installation and --namespace\n"
+            " name the installation by --release\n"
         )
 
 
@@ -86,7 +86,9 @@ def rotate(monkeypatch):
                 return json.dumps(found[path]).encode()
 
         serve(monkeypatch, Api())
-        return run("certs", "rotate", "-n", "own", *arguments), written
+        return run(
+            "certs", "rotate", *arguments, env={"FRACTION_INJECTOR_RELEASE": "own/fraction-injector"}
+        ), written
 
     return call
 
