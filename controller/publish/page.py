@@ -166,8 +166,8 @@ class WaitingReasons:
             return (
                 f"its own {OWN_DEMANDS} exclude all nodes" if free.shut_out or free.not_compared else _NO_GPU
             )
-        elsewhere = "; another GPU has room" if free.elsewhere is not None else ""
-        return f"needs {needs(seen.fact, self._names)}{elsewhere}"
+        elsewhere = "; another GPU has room: it can be created again" if free.elsewhere is not None else ""
+        return f"needs {needs(seen.fact, self._names, any_gpu=True)}{elsewhere}"
 
     def _text(self, seen: SeenPod, free: FreeNodes) -> str:
         if seen.injected is not None:
