@@ -164,20 +164,28 @@ function colourKeys() {
 }
 
 // How many such parts are free of a GPU. Parts of a card are rounded down to MiB, those of others are slices.
-function fitting(free, gpu, parts) {
-  const size = Math.floor(gpu.capacity / parts);
-  return size && (gpu.card !== undefined || gpu.capacity % parts === 0) ? Math.floor(free / size) : 0;
+function fitting(free, gpu, parts, perGpu = 8) {
+  const size = gpu.card !== undefined ? Math.floor(gpu.capacity / parts) : perGpu / parts;
+  return size && Number.isInteger(size) ? Math.floor(free / size) : 0;
+}
+
+// How many pods fit if all have one of these sizes.
+export function fitsOf(entries) {
+  const fits = PARTS.map(() => 0);
+  for (const { row } of entries) for (const gpu of row.gpus) {
+    if (!gpu.profile) PARTS.forEach(([, parts], i) => (fits[i] += fitting(freeOf(gpu, row), gpu, parts, row.slices)));
+  }
+  return fits;
 }
 
 function summariseModel(model) {
   const shown = model.order.map((name) => rows.get(name)).filter(isShown);
   model.element.hidden = !shown.length;
-  const fits = PARTS.map(() => 0);
+  const fits = fitsOf(shown);
   let gpus = 0, instances = 0;
   for (const { row } of shown) for (const gpu of row.gpus) {
-    const free = freeOf(gpu, row);
-    if (gpu.profile) instances += free;
-    else gpus += 1, PARTS.forEach(([, parts], i) => (fits[i] += fitting(free, gpu, parts)));
+    if (gpu.profile) instances += freeOf(gpu, row);
+    else gpus += 1;
   }
   const size = memoryOf(shown[0]?.row.mib), room = gpus ? PARTS.map(([name], i) => `${numberOf(fits[i])} ${name}`) : [];
   if (instances) room.push(`${numberOf(instances)} instances`);

@@ -3,7 +3,7 @@
 import { forgetColours } from "./colours.js";
 import { showDetails, startDetails } from "./details.js";
 import { element, find, setText } from "./dom.js";
-import { countFaults, drawRow, rows, show, startNodes, summarise } from "./nodes.js";
+import { countFaults, drawRow, fitsOf, rows, show, startNodes, summarise } from "./nodes.js";
 import { showFaults, showFigures, showLists, showWaiting } from "./panels.js";
 import { showPods, startPods } from "./pods.js";
 import { parse, readAddress, writeAddress } from "./search.js";
@@ -53,7 +53,10 @@ function sumUp() {
   const terms = parse(chosen.q), nodes = summarise(searchFor);
   setText("shown", chosen.view === "pods" ? showPods(rows, { terms, sort: chosen.sort }) : nodes);
   showFaults(countFaults(), panels?.unlimited.in_all ?? 0);
-  if (panels) showFigures(panels, [...rows.values()].map(({ row }) => measuredOf(row))), showWaiting(panels, terms);
+  if (!panels) return;
+  const all = [...rows.values()];
+  showFigures(panels, fitsOf(all), all.map(({ row }) => measuredOf(row)));
+  showWaiting(panels, terms);
 }
 
 // What the reader chose, which the address keeps

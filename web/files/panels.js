@@ -4,7 +4,7 @@ import { element, find, keep, named, setText } from "./dom.js";
 import { findsWaiting } from "./search.js";
 import { ageOf, countOf, measuredText, memoryOf, numberOf } from "./words.js";
 
-const NAMES = { 1: "whole GPUs", 2: "halves", 4: "quarters", 8: "eighths" };
+const NAMES = ["whole GPUs", "halves", "quarters", "eighths"];
 const AT_ONCE = 5; // pods of one cause, until the reader asks for all
 
 const memory = (mib) => memoryOf(mib) || "0 MiB";
@@ -14,9 +14,9 @@ function setFigure(id, value, more) {
   setText(`${id}-more`, more);
 }
 
-export function showFigures(panels, measured) {
+export function showFigures(panels, fits, measured) {
   setText("role", panels.role);
-  const { used, capacity, free, gpus, over, cards } = panels, whole = panels.blocks.find((block) => block.denominator === 1);
+  const { used, capacity, free, gpus, over, cards } = panels;
   // Slices, and memory of cards that claims take parts of: a cluster may have both, and neither counts as the other.
   const hasSlices = capacity > 0 || !cards, parts = hasSlices ? [[used, capacity]] : [];
   if (cards) parts.push([cards.claimed, cards.mib]);
@@ -24,12 +24,12 @@ export function showFigures(panels, measured) {
   const slices = hasSlices ? [`${numberOf(used)} of ${numberOf(capacity)} slices${over ? `, ${numberOf(over)} over` : ""}`] : [];
   setFigure("used", percent, [...slices, cards && `${memory(cards.claimed)} of ${memory(cards.mib)} claimed`, measuredText(measured)].filter(Boolean).join("; "));
   const room = [hasSlices && `${numberOf(free)} slices`, cards && memory(cards.free)].filter(Boolean).join(" and ");
-  setFigure("whole", numberOf(whole?.pods ?? 0), `of ${numberOf(gpus + (cards?.cards ?? 0))}; ${room} free`);
+  setFigure("whole", numberOf(fits[0]), `of ${numberOf(gpus + (cards?.cards ?? 0))}; ${room} free`);
   setFigure("waits", numberOf(panels.waiting_in_all), panels.waiting_in_all ? "by cause below" : "no pod waits");
   const denied = panels.denials?.reduce((sum, denial) => sum + denial.pods, 0);
   setFigure("denied", denied === undefined ? "–" : numberOf(denied), denied === undefined ? "not known here" : "in the last hour");
-  keep(find("blocks"), panels.blocks, (block) => block.denominator, () => element("div"), (made, block) => {
-    made.replaceChildren(element("dt", NAMES[block.denominator]), element("dd", numberOf(block.pods)));
+  keep(find("blocks"), fits.map((pods, i) => [NAMES[i], pods]), ([name]) => name, () => element("div"), (made, [name, pods]) => {
+    made.replaceChildren(element("dt", name), element("dd", numberOf(pods)));
   });
 }
 
