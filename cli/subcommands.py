@@ -63,6 +63,15 @@ MOVED = {
     "cancel": "machine cancel",
 }
 """Subcommands of earlier releases, and what to type now."""
+_PYDANTIC = {
+    "Value error, ": "",
+    "Input should be ": "must be ",
+    "a valid integer, unable to parse string as an integer": "a whole number",
+    "a valid number, unable to parse string as a number": "a number",
+    "less than or equal to": "at most",
+    "greater than or equal to": "at least",
+}
+"""Words of pydantic's messages, and ours."""
 PROCESSES = ("webhook", "controller", "agent")
 """Subcommands that run a process of the chart."""
 
@@ -79,6 +88,15 @@ class SubcommandGroup(TyperGroup):
             return super().parse_args(ctx, args)
         finally:
             ctx.help_option_names = names
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a subcommand; of an invalid value the error says the rule, without the words of pydantic."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            for theirs, ours in _PYDANTIC.items():
+                error.message = error.message.replace(theirs, ours)
+            raise
 
 
 class InSections(SubcommandGroup):

@@ -31,11 +31,6 @@ UNDER_WAY = 1
 """Exit status while a rotation is in progress."""
 
 
-@certs_app.callback()
-def _certs() -> None:
-    """Show and renew an installation's certificates."""
-
-
 @certs_app.command()
 def status(
     *,

@@ -78,6 +78,20 @@ def test_an_unknown_subcommand_is_two_with_the_one_that_was_meant():
     assert "No such command 'expalin'. Did you mean 'explain'?" in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        (("why", "a", "-o", "yaml"), "'yaml' is not one of 'text', 'json'."),
+        (("cordon", "a", "x"), "must be a whole number"),
+        (("gpu-operator-values", "--gpus", "900"), "must be at most 64"),
+    ],
+)
+def test_an_invalid_value_is_two_with_the_rule(words, rule):
+    ended = run(*words)
+    assert ended.returncode == 2
+    assert ended.stderr.splitlines()[-1].partition("': ")[2] == rule
+
+
 @pytest.mark.parametrize(("before", "now"), MOVED.items())
 def test_a_subcommand_of_earlier_releases_says_what_to_type_now(monkeypatch, capsys, before, now):
     monkeypatch.setattr(sys, "argv", ["fraction-injector", before, "-o", "json"])
