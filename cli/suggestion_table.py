@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _OWNER = ("NAMESPACE", "QUEUE", "OWNER", "PODS")
 HEADINGS = (*_OWNER, "HOLD", "PEAK MIB", "P95 MIB", "GPU TIME", "ENOUGH", "MEASURED")
+ADVICE = "ENOUGH is for memory: write the next larger fraction that the policy allows"
 _NONE = "-"
 
 
@@ -52,6 +53,7 @@ def print_suggestions(
         say_json([_as_json(each) for each in found])
     elif found:
         say(table([HEADINGS, *map(_row, found)]))
+        typer.echo(ADVICE, err=True)
     else:
         say("no pod holds a share of a GPU, or did in the last 30 days")
 

@@ -73,10 +73,6 @@ def rotate(
     authority: Annotated[
         bool, typer.Option("--authority", help="Also renew the CA; the old one stays trusted for a day.")
     ] = False,
-    lease: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", show_default="<name>-controller", help="The controller's Lease."),
-    ] = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
@@ -100,7 +96,7 @@ def rotate(
         if authority and phase(seen) not in {Phase.STEADY, Phase.RETIRING}:
             say(f"a change of the CA is in progress, {phase(seen).value}: see fraction-injector certs status")
             raise typer.Exit(UNDER_WAY)
-        if not await has_leader(api, where, lease or f"{name}-controller", datetime.now(UTC)):
+        if not await has_leader(api, where, f"{name}-controller", datetime.now(UTC)):
             fail(f"no controller leads in {where}, so nobody would issue a new certificate: start one first")
         await drop_key(api, where, f"{name}-{suffix}", key)
 

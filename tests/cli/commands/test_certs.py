@@ -108,7 +108,6 @@ def test_no_key_is_taken_while_nobody_would_issue_another(rotate, held):
     ended, written = rotate(**{LEASE: held})
     assert (ended.returncode, written) == (2, [])
     assert "no controller leads in own, so nobody would issue" in ended.stderr
-    assert rotate("--lease", "other", **{LEASE.replace("fraction-injector-controller", "other"): lease()})[1]
 
 
 def test_no_key_is_taken_of_certificates_that_others_issue(rotate):
