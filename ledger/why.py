@@ -87,14 +87,20 @@ def why(pod: PodSummary, names: ResourceNames | None = None) -> str:
     return " ".join(filter(None, _sentences(pod, names or ResourceNames())))
 
 
-def needs(fact: PodFact, names: ResourceNames) -> str:
-    """Return the slices, memory and model that a pod needs, or the MIG instances."""
+def needs(fact: PodFact, names: ResourceNames, *, any_gpu: bool = False) -> str:
+    """Return the slices, memory and models that a pod needs, or the MIG instances.
+
+    `any_gpu` leaves out the numbers of GPUs, so that pods with equal needs have equal texts.
+    """
     what = "slice" if _of(fact) == "slices" else "MIG instance"
-    listed = " and ".join([_amount(amount, what, _place(unit, names)) for unit, amount in fact.takes])
+    listed = " and ".join(
+        [_amount(amount, what, _place(unit, names, any_gpu=any_gpu)) for unit, amount in fact.takes]
+    )
     if what != "slice":
         return f"{listed} on {quoted(' or '.join(fact.models))}" if fact.models else listed
     memory = f" on a node with GPUs of {' or '.join(fact.memory_values)} MiB" if fact.memory_values else ""
-    model = f" and model {fact.model} (required by sameModel or its own affinity)" if fact.model else ""
+    given = "required by gpu-model, sameModel or its own affinity"
+    model = f" and model {quoted(' or '.join(fact.models))} ({given})" if fact.models else ""
     return f"{listed}{memory}{model}"
 
 
@@ -102,9 +108,9 @@ def _amount(count: int, what: str, place: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'} of {place}"
 
 
-def _place(unit: Unit, names: ResourceNames) -> str:
+def _place(unit: Unit, names: ResourceNames, *, any_gpu: bool) -> str:
     if isinstance(unit, Gpu):
-        return f"GPU {unit}"
+        return "a GPU" if any_gpu else f"GPU {unit}"
     return unit.resource if isinstance(unit, Profile) else names.pooled[0]
 
 

@@ -165,7 +165,7 @@ class WaitingReasons:
         if not free.most:
             return f"its {OWN_DEMANDS} exclude all nodes" if free.shut_out or free.not_compared else _NO_GPU
         elsewhere = "; another GPU has room" if free.elsewhere is not None else ""
-        return f"needs {needs(seen.fact, self._names)}{elsewhere}"
+        return f"needs {needs(seen.fact, self._names, any_gpu=True)}{elsewhere}"
 
     def _text(self, seen: SeenPod, free: FreeNodes) -> str:
         if seen.injected is not None:

@@ -96,7 +96,7 @@ async def test_all_nodes_are_walked_once_for_pods_that_want_the_same_and_not_too
     later = await why("w5")
     assert first[0] == first[1]
     assert first[0].text == later.text.replace("5 slices", "4 slices")
-    assert first[0].cause == "needs 4 slices of GPU 0"
+    assert first[0].cause == "needs 4 slices of a GPU"
     assert first[2].cause == "waits for slices; free slices are being searched"
     assert walks == [((Gpu(0), 4),), ((Gpu(0), 5),)]
 

@@ -8,7 +8,9 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
+from controller.pods.free_nodes import FreeNodesFinder
 from controller.pods.pod_findings import Finding
+from controller.publish import pod_events
 from controller.publish.metrics import ControllerMetrics
 from controller.publish.pod_events import PodEvents, pod_event
 from kube.dra import CLAIM_NAME, DRIVER, REQUEST_NAME
@@ -70,6 +72,23 @@ def event_on(state, api):
     state.set_pod(seen(changed(lacks_slices=True), memory_values=("81920",)))
     asyncio.run(write_next(events))
     return events, (api.written.bodies[0]["message"] if api.written.bodies else None)
+
+
+def test_the_event_is_renewed_when_it_says_what_is_no_longer_so(monkeypatch):
+    monkeypatch.setattr(pod_events, "RENEW_SECONDS", 0.0)
+    api, state = Stored(), cluster(*[(f"gpu-{number}", 1, 5) for number in range(4)])
+    events, said = event_on(state, api)
+    assert "free now: gpu-0: 3" in said
+
+    async def changes():
+        await events._write_event(await events._next())
+        assert [each["message"] for each in api.written.bodies] == [said]
+        state.set_pod(seen(None, name="holder-0", node="gpu-0", takes=((1, 7),)))
+        events._free_nodes = FreeNodesFinder(state)  # it remembers what it found for seconds
+        await events._write_event(await events._next())
+
+    asyncio.run(changes())
+    assert "free now: gpu-1: 3" in api.written.bodies[1]["message"]
 
 
 LEAVE_OUT = "such GPUs, but the pod's nodeSelector, affinity or tolerations exclude them"
