@@ -393,6 +393,8 @@ def _asked(call: Callable[..., Answer], *arguments: Any) -> Answer:
     try:
         return call(*arguments)
     except nvml.NVMLError as error:
+        if error.value == nvml.NVML_ERROR_LIBRARY_NOT_FOUND:
+            raise GpuSourceError("there is no NVIDIA driver: libnvidia-ml.so.1 is not found") from error
         raise GpuSourceError(f"NVML: {call.__name__}: {error}") from error
 
 

@@ -15,6 +15,7 @@ from agent.settings import AgentPolicy, LimiterPart
 from agent.shares import Share, memory_mib
 from baremetal.task import GPUS, Task
 from kube.device_keys import reserved
+from kube.names import GPU_FRACTIONS
 from policies.model.effective import EffectiveLimiter
 
 MARK = "FRACTION_INJECTOR_TASK"
@@ -72,6 +73,7 @@ def process_job(task: Task, given: Sequence[Share], limits: ShareLimits, mark: s
     command, own = submission.command, submission.env
     if submission.source_id is not None:
         command, own = tuple([cards if each == GPUS else each for each in command]), dict(os.environ)
+        own[GPU_FRACTIONS] = ",".join([f"{task.slices / task.slices_per_gpu:.3f}"] * len(given))
     own = {name: own[name] for name in own.keys() - reserved(own)}
     ours = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": cards, MARK: mark}
     ours |= {"NVIDIA_VISIBLE_DEVICES": cards, "PWD": submission.folder}

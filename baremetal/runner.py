@@ -7,6 +7,7 @@ of every task. A task's slices are free again only when nothing of it runs any m
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,9 +21,12 @@ from baremetal.attempt import Attempt, Exit
 from baremetal.job import JobFile
 from baremetal.machine import Machine, Start
 from baremetal.store import TASKS, TaskStore
+from baremetal.supervisor import LOG
 from baremetal.task import Task, TaskState
 from service.log import get_logger
 
+MAX_LOG_BYTES = 2**30
+"""Of one task."""
 MAX_ATTEMPTS = 3
 """Of a task that does not begin."""
 RETRY_SECONDS = 5.0
@@ -71,6 +75,7 @@ class Runner:
         """Do all that can be done now; `faults` are those of `Machine`, as of now."""
         self._follow_tasks()
         self._follow_cards(faults)
+        self._bound_logs()
         for task in [each for each in self._store.running() if each.cancelled]:
             with self._logged(task):
                 self._attempt(task).end()
@@ -105,6 +110,16 @@ class Runner:
             if supervisor is None or supervisor.poll() is not None:
                 with self._logged(task):
                     self._look(task)
+
+    def _bound_logs(self) -> None:
+        """Empty logs that are too long: what writes them appends, and goes on at the new end."""
+        for task in self._running.values():
+            log = attempt_folder(self._folder, task) / LOG
+            with contextlib.suppress(OSError):
+                if log.stat().st_size > MAX_LOG_BYTES:
+                    os.truncate(log, 0)
+                    with log.open("ab") as file:
+                        file.write(b"fraction-injector: the log was too long, and was emptied\n")
 
     def _look(self, task: Task) -> None:
         attempt = self._attempt(task)

@@ -48,7 +48,6 @@ class Load:
                 group.create_task(self._follow(self._page, "/stream"))
             group.create_task(self._again(1.0, lambda: self._plain.get("/metrics")))
             group.create_task(self._again(5.0, self._open_page))
-            group.create_task(self._again(2.0, lambda: self._api.get("/v1/ledger")))
             group.create_task(self._again(1 / BATCHES_PER_SECOND, lambda: self._place(ASKS)))
             group.create_task(self._again(5.0, lambda: self._place(RESERVATIONS)))
             group.create_task(self._again(1 / DEAR_PER_SECOND, self._place_dear))

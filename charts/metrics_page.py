@@ -23,7 +23,7 @@ from controller.publish import gpu_metrics
 from controller.publish.metrics import ControllerMetrics, LedgerCollector
 from controller.publish.usage_metrics import UsageCollector
 from controller.watch.ledger_store import LedgerStore
-from service.metrics import PolicySince, policy_info
+from service.metrics import policy_info, policy_since
 from service.process import Process
 from service.served_certificate import ServedCertificate
 from webhook.metrics import WebhookMetrics
@@ -59,7 +59,7 @@ def registries() -> dict[str, CollectorRegistry]:
     for registry in (webhook, controller):
         ServedCertificate(registry, "/tls")
         registry.register(policy_info(lambda: None))
-        registry.register(PolicySince(lambda: None))
+        registry.register(policy_since(lambda: None))
     agent = Process("agent", (), 0).registry
     AgentMetrics(agent)
     UsageMetrics(agent)

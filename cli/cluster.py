@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -29,7 +28,9 @@ def ask(
         question: the query, which gets the connection.
         cannot: beginning of the error message, such as "the pods cannot be read".
     """
-    # Here and not above: the other subcommands must start without the Kubernetes client.
+    # Here and not above: help and the other subcommands must start without the Kubernetes client.
+    import asyncio  # noqa: PLC0415
+
     from cluster.endpoint import NoApiServerError  # noqa: PLC0415
     from cluster.kube_client import TRANSPORT_ERRORS, ApiError, connected  # noqa: PLC0415
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ import msgspec
 from cli.gpu_kinds import claimable_cards, offers_cards, remaining_kinds
 from cli.pod_templates import COPIES_LABELS, pod_templates, refuse_label
 from kube.names import INJECTED_ANNOTATION, QUEUE_ID_LABEL, QUEUE_NAME_LABEL
+from kube.other_constraints import ConstrainedSpec, chosen_without
 from kube.reasons import Reason
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement
@@ -53,11 +55,16 @@ class Explanation:
 
     @property
     def notes(self) -> list[str]:
-        """What an admitted pod's author may have meant: keys of ours that have no effect."""
+        """What an admitted pod's author may have meant, or should know of the chosen GPU."""
         if not self.allowed:
             return []
+        injection, known = self.outcome.injection, []
+        if injection is not None and injection.placement.gpus:
+            with contextlib.suppress(msgspec.ValidationError):  # Kubernetes will deny it
+                spec = msgspec.convert(self.pod["spec"], ConstrainedSpec)
+                known = [chosen_without(spec.not_considered)] if spec.not_considered else []
         labels, annotations = (_keys(self.before, field) for field in ("labels", "annotations"))
-        return [f"{kind} {key} {rule}" for kind, key, rule in misplaced_keys(labels, annotations)]
+        return [*known, *(f"{kind} {key} {rule}" for kind, key, rule in misplaced_keys(labels, annotations))]
 
     @property
     def allowed(self) -> bool:

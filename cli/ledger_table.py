@@ -101,7 +101,7 @@ def _wide_node(node: NodeView, gpu: GpuView) -> list[Text]:
     state = Text("usable") if node.usable else Text("not usable", "red")
     mib = gpu.memory_mib if gpu.memory_mib is not None else node.gpu_mib
     memory = Text("no label", "red") if mib is None else Text(str(mib))
-    return [Text(printable(node.name)), Text(printable(node.product or "?")), memory, state]
+    return [Text(printable(node.name)), Text(printable(gpu.model or node.product or "?")), memory, state]
 
 
 def _slices(gpu: GpuView) -> Text:

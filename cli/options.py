@@ -68,20 +68,32 @@ ContextOption = Annotated[
     typer.Option(metavar="NAME", show_default="the current one", help="Context of the kubeconfig."),
 ]
 
-CHART_NAME = "fraction-injector"
-CHART_NAMESPACE = "gpu-fraction-injector"
-
-NameOption = Annotated[
+RELEASE = "gpu-fraction-injector/fraction-injector"
+ReleaseOption = Annotated[
     str,
-    typer.Option("--name", help="Name of the installation, which is that of its webhook configuration."),
+    typer.Option(
+        metavar="NAMESPACE/NAME",
+        envvar="FRACTION_INJECTOR_RELEASE",
+        help="The installation; its name is that of its webhook configuration.",
+    ),
 ]
-NamespaceOption = Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the release.")]
+AllNamespacesOption = Annotated[
+    bool, typer.Option("--all-namespaces", "-A", help="All namespaces, as without --namespace.")
+]
 
 
 class OutputFormat(StrEnum):
     """How a command prints its answer."""
 
     TEXT = "text"
+    JSON = "json"
+
+
+class LedgerOutput(StrEnum):
+    """The output format of a ledger."""
+
+    TEXT = "text"
+    WIDE = "wide"
     JSON = "json"
 
 
@@ -95,24 +107,6 @@ GpuResourceOption = Annotated[
         "--gpu-resource", metavar="NAME", help="Resource name of one GPU's slices, as in the policies."
     ),
 ]
-CONFIG_MAP = "gpu-fraction-injector/fraction-injector-policies"
-PoliciesConfigMapOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAMESPACE/NAME", show_default=CONFIG_MAP, help="The ConfigMap of the injector's policies."
-    ),
-]
-
-
-USE_CONFIG_MAP = "gpu-fraction-injector/fraction-injector-use"
-UseConfigMapOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAMESPACE/NAME",
-        show_default=USE_CONFIG_MAP,
-        help="The ConfigMap in which the controller keeps what pods used.",
-    ),
-]
 
 
 def files_of(given: list[Path] | None, named: list[Path] | None) -> list[Path]:
@@ -121,12 +115,11 @@ def files_of(given: list[Path] | None, named: list[Path] | None) -> list[Path]:
     return files or fail("no file: name one, or - for standard input")
 
 
-def config_map_of(option: str, given: str | None, default: str) -> tuple[str, str]:
-    """Return namespace and name of an option's ConfigMap, or end the command if the text is invalid."""
-    text = default if given is None else given
-    namespace, _, name = text.partition("/")
-    if not namespace or not name:
-        fail(f'{option} "{text}" must be NAMESPACE/NAME, such as {default}')
+def release_of(given: str) -> tuple[str, str]:
+    """Return namespace and name of an installation, or end the command if the text is invalid."""
+    namespace, _, name = given.partition("/")
+    if not namespace or not name or "/" in name:
+        fail(f'--release "{given}" must be NAMESPACE/NAME, such as {RELEASE}')
     return namespace, name
 
 

@@ -35,6 +35,7 @@ SUBCOMMANDS = {
     "machine tasks": ("tasks:tasks", "The tasks that run, wait, and have ended."),
     "machine logs": ("tasks:logs", "What a task printed."),
     "machine cancel": ("tasks:cancel", "End a task."),
+    "machine retry": ("tasks:retry", "Submit a task again that has ended."),
     "machine ledger": ("machine:ledger", "Which tasks hold which slices of which GPU."),
     "machine doctor": ("machine:doctor", "What is wrong with this machine."),
     "demo": ("demo:demo", "See a labelled pod become a half-GPU pod."),
@@ -52,22 +53,43 @@ SECTIONS = {
     "Without a cluster": ("machine", "demo"),
 }
 """The subcommands as the help lists them. Others work, too."""
-MOVED = {
-    "status": "doctor --brief",
-    "uninjected": "ledger --uninjected",
-    "suggest": "ledger --suggest",
-    "run-queues": "machine run",
-    "submit": "machine submit",
-    "tasks": "machine tasks",
-    "logs": "machine logs",
-    "cancel": "machine cancel",
+_PYDANTIC = {
+    "Value error, ": "",
+    "Input should be ": "must be ",
+    "a valid integer, unable to parse string as an integer": "a whole number",
+    "a valid number, unable to parse string as a number": "a number",
+    "less than or equal to": "at most",
+    "greater than or equal to": "at least",
 }
-"""Subcommands of earlier releases, and what to type now."""
+"""Words of pydantic's messages, and ours."""
 PROCESSES = ("webhook", "controller", "agent")
 """Subcommands that run a process of the chart."""
 
 
-class InSections(TyperGroup):
+class SubcommandGroup(TyperGroup):
+    """A command with subcommands. It has no help option when the help of a subcommand is asked for."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the options before the subcommand: for an option that is not given, Typer loads pydantic."""
+        names = ctx.help_option_names
+        if args and args[0] not in names:
+            ctx.help_option_names = []
+        try:
+            return super().parse_args(ctx, args)
+        finally:
+            ctx.help_option_names = names
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a subcommand; of an invalid value the error says the rule, without the words of pydantic."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            for theirs, ours in _PYDANTIC.items():
+                error.message = error.message.replace(theirs, ours)
+            raise
+
+
+class InSections(SubcommandGroup):
     """A command whose help lists its subcommands in sections."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -80,16 +102,19 @@ class InSections(TyperGroup):
                     formatter.write_dl(rows)
 
 
-def make_app(names: Collection[str], *, listed: Collection[str] = (), name: str = NAME) -> typer.Typer:
+def make_app(
+    names: Collection[str], *, listed: Collection[str] = (), name: str = NAME, has_options: bool = True
+) -> typer.Typer:
     """Return the command with these subcommands; no others are imported.
 
     Args:
         names: subcommands that can be run.
         listed: subcommands that the help only names.
         name: the command's name.
+        has_options: whether it has options of its own.
     """
-    app = _group(name, ABOUT, InSections, add_completion=len(names) != 1)
-    app.callback()(_root)
+    app = _group(name, ABOUT, InSections, add_completion=has_options)
+    app.callback()(_root if has_options else _no_options)
     groups: dict[str, typer.Typer] = {}
     for each in [*names, *listed]:
         place, line = SUBCOMMANDS[each]
@@ -97,7 +122,7 @@ def make_app(names: Collection[str], *, listed: Collection[str] = (), name: str 
         parent = groups.setdefault(first, _group(first, GROUPS[first])) if first else app
         found = _loaded(place) if each in names else _only_listed
         if isinstance(found, typer.Typer):
-            parent.add_typer(found, name=own, short_help=line)
+            parent.add_typer(found, name=own, cls=SubcommandGroup, short_help=line)
         else:
             parent.command(own, short_help=line)(found)
     for first, group in groups.items():
@@ -106,7 +131,7 @@ def make_app(names: Collection[str], *, listed: Collection[str] = (), name: str 
 
 
 def _group(
-    name: str, about: str, cls: type[TyperGroup] = TyperGroup, *, add_completion: bool = False
+    name: str, about: str, cls: type[TyperGroup] = SubcommandGroup, *, add_completion: bool = False
 ) -> typer.Typer:
     return typer.Typer(
         name=name,
@@ -134,16 +159,15 @@ def run(names: Collection[str], name: str) -> None:
         name: the command's name in its help.
     """
     wanted = subcommand_of(sys.argv[1:])
-    if wanted in MOVED:
-        typer.echo(f"fraction-injector: {wanted} is now: {name} {MOVED[wanted]}", err=True)
-        sys.exit(2)
     is_completion = any(each.endswith("_COMPLETE") for each in os.environ)
     # Loaded modules stay, and garbage collection would take a tenth of the start.
     gc.disable()
     if wanted in names:
-        app = make_app([wanted], name=name)
+        app = make_app([wanted], name=name, has_options=False)
+    elif is_completion:
+        app = make_app(names, name=name)
     else:
-        app = make_app(names, name=name) if is_completion else make_app([], listed=names, name=name)
+        app = make_app([], listed=names, name=name, has_options=wanted not in GROUPS)
     gc.freeze()
     gc.enable()
     with standard_streams():
@@ -175,3 +199,7 @@ def _root(
     ] = False,
 ) -> None:
     """Print the version, or run a subcommand."""
+
+
+def _no_options() -> None:
+    """Stand before a subcommand."""

@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from cli.cluster import ask
-from cli.options import USE_CONFIG_MAP, config_map_of, fail
+from cli.options import fail, release_of
 from cli.printing import say, say_json, table
 from cli.share_use_table import size_as_json
 
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
 _OWNER = ("NAMESPACE", "QUEUE", "OWNER", "PODS")
 HEADINGS = (*_OWNER, "HOLD", "PEAK MIB", "P95 MIB", "GPU TIME", "ENOUGH", "MEASURED")
+ADVICE = "ENOUGH is for memory: write the next larger fraction that the policy allows"
 _NONE = "-"
 
 
 def print_suggestions(
     namespace: str | None,
-    use_config_map: str | None,
+    release: str,
     kubeconfig: Path | None,
     context: str | None,
     *,
@@ -38,8 +39,9 @@ def print_suggestions(
     # Here and not above: the other subcommands must start without the Kubernetes client.
     from describe.suggestions import read_suggestions  # noqa: PLC0415
 
-    place = config_map_of("--use-config-map", use_config_map, USE_CONFIG_MAP)
-    question = partial(read_suggestions, namespace=namespace, now=datetime.now(UTC), config_map=place)
+    place, name = release_of(release)
+    now, config_map = datetime.now(UTC), (place, f"{name}-use")
+    question = partial(read_suggestions, namespace=namespace, now=now, config_map=config_map)
     try:
         answer = ask(kubeconfig, context, question, "no GpuLedgers, GpuNodes and pods")
     except msgspec.MsgspecError as error:
@@ -51,6 +53,7 @@ def print_suggestions(
         say_json([_as_json(each) for each in found])
     elif found:
         say(table([HEADINGS, *map(_row, found)]))
+        typer.echo(ADVICE, err=True)
     else:
         say("no pod holds a share of a GPU, or did in the last 30 days")
 

@@ -13,6 +13,8 @@ from agent.private_folder import UntrustedError
 from baremetal.store import FILE, LOCK, StoreError, TaskStore, own_folder, state_folder
 from cli.options import fail
 
+FOLLOW_SECONDS = 0.5
+"""Between looks at a task that others run."""
 StateOption = Annotated[
     Path | None,
     typer.Option(

@@ -105,7 +105,9 @@ async def of_kubeconfig(file: Path, context: str | None = None) -> Endpoint:
     try:
         await load(str(file), context=context, client_configuration=configuration, persist_config=False)
         return _endpoint(configuration)
-    except (ConfigException, YAMLError, OSError, *shapes) as error:
+    except shapes as error:
+        raise _unusable(f"kubeconfig {file} is damaged: compare it with one that kubectl wrote") from error
+    except (ConfigException, YAMLError, OSError) as error:
         why = " ".join(str(error).split())[:MAX_ERROR] or type(error).__name__
         raise _unusable(f"kubeconfig {file}: {why}") from error
 

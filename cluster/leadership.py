@@ -239,12 +239,7 @@ class Leadership:
             "annotations": {ADDRESS_ANNOTATION: self._candidate.address},
         }
         spec = {**self._claim(), "leaseTransitions": self._least_transition, "acquireTime": _now()}
-        body = {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": metadata,
-            "spec": spec,
-        }
+        body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
         start, collection = self._clock(), self._path.rpartition("/")[0]
         data = await self._api.request("POST", collection, body=body, seconds=self._seconds)
         self._lead(_decode(data), start)
@@ -291,10 +286,7 @@ class Leadership:
     async def _write(self, spec: dict[str, Any], annotations: dict[str, str | None]) -> None:
         if self._lease is None:
             raise AssertionError("only a Lease that was read is written")
-        metadata = {
-            "resourceVersion": self._lease.metadata.resource_version,
-            "annotations": annotations,
-        }
+        metadata = {"resourceVersion": self._lease.metadata.resource_version, "annotations": annotations}
         start = self._clock()
         data = await self._api.request(
             "PATCH",

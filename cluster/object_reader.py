@@ -101,10 +101,7 @@ class ObjectReader(Generic[Object, Item]):
     """Decodes the JSON of one resource to items."""
 
     def __init__(
-        self,
-        struct: Any,
-        item_of: Callable[[Object], Item],
-        on_unreadable: Callable[[str, str], None],
+        self, struct: Any, item_of: Callable[[Object], Item], on_unreadable: Callable[[str, str], None]
     ) -> None:
         """Decode objects as `struct`, whose metadata has a name and a resource version.
 

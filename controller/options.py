@@ -100,8 +100,7 @@ class ControllerOptions:
         ),
     ] = LOCALHOST
     kubeconfig: Annotated[
-        Path | None,
-        Flag("How to reach the API server.", metavar="FILE", default="the pod's service account"),
+        Path | None, Flag("How to reach the API server.", metavar="FILE", default="the pod's service account")
     ] = None
     host: Host = LOOPBACK
     port: Annotated[int, Flag("mTLS port of the API; 0 takes a free one.", min=0, max=65535)] = 9443

@@ -29,7 +29,7 @@ from starlette.requests import ClientDisconnect
 
 from cluster.leadership import Leadership
 from controller.claims.claim_templates import ClaimTemplates
-from controller.publish.ledger_stream import backlog_json, ledger_json
+from controller.publish.ledger_stream import backlog_json
 from controller.publish.metrics import ControllerMetrics
 from controller.watch.ledger_store import LedgerStore
 from ledger.claims import needs_cards
@@ -110,7 +110,6 @@ class ControllerApi:
         router = APIRouter(prefix="/v1")
         router.add_api_route("/placements", self._placements, methods=["POST"], response_class=Response)
         router.add_api_route("/denials", self._take_denials, methods=["POST"], response_class=Response)
-        router.add_api_route("/ledger", self._ledger, response_class=Response)
         router.add_api_route("/policies", self._last_policies, response_class=Response)
         router.add_api_route("/ledger/stream", self._stream, response_class=Response)
         app = FastAPI(title="GPU Fraction Injector: controller", openapi_url=None)
@@ -206,13 +205,6 @@ class ControllerApi:
         place = f"{Path(frame.filename).name}:{frame.lineno}"
         self._log.error("a request has broken the ledger and was refused", error=f"{kind} at {place}")
         return Answered(refused=f"internal error ({kind}), see the controller's log")
-
-    async def _ledger(self) -> Response:
-        """All nodes with GPUs, and all pending claims."""
-        if self._state.missing:
-            return _text(503, self._state.missing)
-        leader, transition = self._leadership.leader, self._leadership.transition
-        return StreamingResponse(ledger_json(self._state, leader, transition), media_type="application/json")
 
     async def _last_policies(self) -> Response:
         """The files of the last good policy set."""

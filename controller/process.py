@@ -43,7 +43,7 @@ from service.background import BackgroundTask
 from service.health import health_app
 from service.http.serving import Listener
 from service.http.sockets import bind
-from service.metrics import CONTENT_TYPE, PolicySince, policy_info
+from service.metrics import CONTENT_TYPE, policy_info, policy_since
 from service.options import LOOPBACK
 from service.process import Process
 from service.served_certificate import ServedCertificate
@@ -137,11 +137,7 @@ class ControllerProcess:
         self._leader = LeaderTasks(context, options, self._metrics, self._registry)
         last_good = self._policies.last_good if self._policies is not None else lambda: None
         self._served = ControllerApi(
-            self._state,
-            self._leadership,
-            self._metrics,
-            last_good,
-            templates=self._templates,
+            self._state, self._leadership, self._metrics, last_good, templates=self._templates
         )
         self._page = self._shown() if options.page else None
         self._page_socket = bind(LOOPBACK, options.page_port) if options.page else None
@@ -163,7 +159,7 @@ class ControllerProcess:
         quotas, queues = (policies.quotas, policies.queues) if policies is not None else (tuple, tuple)
         self._registry.register(UsageCollector(self._state.ledger, quotas, queues, quotas_of(policies)))
         self._registry.register(policy_info(lambda: policies.digest if policies is not None else None))
-        self._registry.register(PolicySince(lambda: policies.since if policies is not None else None))
+        self._registry.register(policy_since(lambda: policies.since if policies is not None else None))
 
     @property
     def ports(self) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 | modules | contents |
 |---|---|
-| why, pod_details, pod_groups | one pod, or a workload of denied pods, and what it waits for |
+| why, pod_details | one pod, or a workload of denied pods, and what it waits for |
 | offered_cards | cards that DRA drivers offer, and what claims hold of them |
 | uninjected | pods that use GPUs without an injection |
 | share_uses, suggestions | what pods use of their shares, and which shares would have held them |

@@ -21,7 +21,6 @@ from controller.watch.gpu_node import gpu_nodes
 from controller.watch.resources import SeenNode, SeenPod, nodes, pods
 from describe.offered_cards import read_room
 from describe.pod_details import NamedPod, PodDetails, details_of, events_of, newest_first
-from describe.pod_groups import count_group, group_of, pods_of
 from kube.events import MIG_NEVER_FITS, MIG_WAITS, WAITING_FOR_QUOTA
 from kube.names import GPU_MEMORY_LABEL, GPU_NODES_PATH, GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints
@@ -29,7 +28,7 @@ from ledger.free_nodes import FreeNodes, Wanted, amounts_of, free_nodes
 from ledger.instance_worth import has_instances
 from ledger.own_demands import OwnDemands
 from ledger.use import sentence
-from ledger.why import PodGroup, PodSummary, why
+from ledger.why import PodSummary, why
 from ledger.why_claim import ShareClaim
 from ledger.why_refused import EventSummary, is_refusal, why_absent, why_refused
 from modes.facts import PodFact
@@ -101,10 +100,9 @@ class WhyQuery:
         details = details_of(data, self._now)
         stored = _stored(data)
         summary = await self._summary(found, details, stored.constraints)
+        summary = replace(summary, not_considered=stored.spec.not_considered)
         if details.phase == "Running" and found.fact.node is not None and found.fact.counted_slices:
             summary = replace(summary, uses=await self._uses(found.fact))
-        if found.fact.node is None:
-            summary = replace(summary, group=await self._group(found.fact.namespace, data))
         if found.injected is not None and found.injected.has_claim:
             summary = replace(summary, claim=await self._claim(found, details, stored))
         return WhyAnswer(why(summary, self._names), is_known=True, unread=self._unread, claim=summary.claim)
@@ -178,21 +176,6 @@ class WhyQuery:
             if _are_own(demands):
                 self._note("Nodes, which show where its own nodeSelector and affinity allow it to run", error)
             return None
-
-    async def _group(self, namespace: str, data: bytes) -> PodGroup | None:
-        """Return the group of a waiting pod, and the state of its other pods."""
-        name = group_of(data)
-        if name is None:
-            return None
-        bound = waiting = 0
-        try:
-            async for listed, _ in pages(self._api, pods_of(namespace), most=MAX_PAGES):
-                counted = count_group(listed, name)
-                bound, waiting = bound + counted[0], waiting + counted[1]
-        except UNANSWERED as error:
-            self._note("the other pods of its group", error)
-            return PodGroup(name, 0, 1, count_is_known=False)
-        return PodGroup(name, bound, waiting)
 
     async def _free(self, pod: SeenPod, accepts: Callable[[str], bool | None]) -> FreeNodes | None:
         try:

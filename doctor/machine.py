@@ -10,10 +10,11 @@ from baremetal.task import Task
 from doctor.finding import Diagnosis, ReportLine, lines_of
 
 MAX_NAMED = 5
+LEAST_FREE_BYTES = 2**30
 
 
 def check_machine(
-    machine: Machine | None, *, runs: bool, running: Sequence[Task], waiting: Sequence[Task]
+    machine: Machine | None, *, runs: bool, running: Sequence[Task], waiting: Sequence[Task], free_bytes: int
 ) -> list[ReportLine]:
     """Return one line per check.
 
@@ -22,6 +23,7 @@ def check_machine(
         runs: whether a runner works.
         running: tasks that run.
         waiting: tasks that wait.
+        free_bytes: free bytes of the disk with tasks and logs.
     """
     if machine is None:
         return lines_of("runner", [_NO_RUNNER])
@@ -30,10 +32,18 @@ def check_machine(
         *lines_of("cards", _cards(machine, running)),
         *lines_of("limits", _limits(machine)),
         *lines_of("queues", _queues(machine, waiting)),
+        *lines_of("disk", [_disk(free_bytes)]),
     ]
 
 
 _NO_RUNNER = Diagnosis("failed", "no runner works", "start fraction-injector machine run, or its service")
+
+
+def _disk(free_bytes: int) -> Diagnosis:
+    free = f"{free_bytes >> 20} MiB are free for tasks and logs"
+    if free_bytes >= LEAST_FREE_BYTES:
+        return Diagnosis("ok", free)
+    return Diagnosis("failed", free, "make room: on a full disk nothing starts")
 
 
 def _cards(machine: Machine, running: Sequence[Task]) -> Iterator[Diagnosis]:

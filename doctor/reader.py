@@ -167,9 +167,7 @@ class _Reader:
         policies = found.value
         if policies is None:
             what = f"ConfigMap {self._namespace}/{self._policies} does not exist"
-            return NotRead(
-                what, "failed", "name the installation by --namespace and --name, or install it"
-            ), None
+            return NotRead(what, "failed", "name the installation by --release, or install it"), None
         writes_limits = any(each.effective.writes_limits for each in policies.compiled.values())
         of_slices = tuple(
             name

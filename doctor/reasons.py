@@ -87,7 +87,10 @@ _ADVICE: tuple[tuple[str, str], ...] = (
     (r"Xid \d+", _XID),
     # Of the agent's process and pod.
     ("agent.unifiedMemoryMiB", "set it to the MiB of the node's memory that pods may use on the GPU"),
-    ("NVML: .*Library Not Found", f"check agent.runtimeClassName and agent.driverRoot; {_INSTALL}"),
+    (
+        "no NVIDIA driver|NVML: .*Library Not Found",
+        f"check agent.runtimeClassName and agent.driverRoot; {_INSTALL}",
+    ),
     ("NVML: .*version mismatch", "the driver was replaced: delete the agent's pod, or reboot the node"),
     ("NVML", "the driver does not answer: run nvidia-smi on the node"),
     ("no runtime for|unknown runtime handler|RuntimeHandler", _NO_RUNTIME),

@@ -9,6 +9,7 @@ PUBLIC = (
     "matching",
     "names",
     "objects",
+    "other_constraints",
     "quantity",
     "reasons",
     "resource_requests",

@@ -120,6 +120,8 @@ MAX_GPU_INDEX_DIGITS = 3
 QUEUE_NAME_LABEL = "clearml-agent-queue-name"
 """Label of a pod, by the ClearML agent: the queue that it came from."""
 QUEUE_ID_LABEL = "clearml-agent-queue"
+GPU_FRACTIONS = "CLEARML_AGENT_GPU_FRACTIONS"
+"""Variable with the part of each GPU that ClearML's agent reports; by itself it reads the label only."""
 
 MAX_LABEL_VALUE = 63
 MAX_NAME = 253

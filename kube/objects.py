@@ -50,6 +50,8 @@ class Condition(msgspec.Struct, gc=False):
 
     type: str
     status: str
+    reason: str | None = None
+    message: str | None = None
 
 
 class NodeStatus(msgspec.Struct, gc=False):

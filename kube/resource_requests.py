@@ -64,6 +64,11 @@ def no_extended(_name: str) -> bool:
     return False
 
 
+def is_extended(name: str) -> bool:
+    """Whether a resource is extended: only these have a domain in their name."""
+    return "/" in name
+
+
 def effective_request(
     containers: Sequence[CountedContainer],
     init_containers: Sequence[CountedContainer] = (),

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TypeVar
+
 from ledger.pool_room import left_on_cards
 from modes.facts import NodeFact, PodFact
 from modes.units import POOL, Gpu, Unit
 
+_Key = TypeVar("_Key")
 ClaimKey = tuple[str, ...]
 """Namespace and name of a pod. A reservation's key has a third part, so it never equals a pod's key."""
 
 
 Claim = PodFact
-"""It takes GPU slices, CPU and memory; a reservation until its pod appears."""
+"""It takes GPU slices, CPU, memory and other resources; a reservation until its pod appears."""
 
 
 def add_amounts(amounts: dict[Unit, int], claim: Claim, sign: int = 1) -> None:
     """Add what a claim takes; a sign of -1 subtracts it. Zeros are removed, so that equal sums are equal."""
     for unit, amount in claim.takes:
-        total = amounts.get(unit, 0) + sign * amount
-        if total:
-            amounts[unit] = total
-        else:
-            amounts.pop(unit, None)
+        _add(amounts, unit, sign * amount)
+
+
+def _add(amounts: dict[_Key, int], key: _Key, amount: int) -> None:
+    total = amounts.get(key, 0) + amount
+    if total:
+        amounts[key] = total
+    else:
+        amounts.pop(key, None)
 
 
 class NodeAccount:
@@ -31,6 +39,7 @@ class NodeAccount:
         "_fact",
         "claims",
         "cpu_free",
+        "extended",
         "left",
         "memory_free",
         "name",
@@ -55,6 +64,8 @@ class NodeAccount:
         """Milli-CPU that claims leave free; negative while the node is unknown."""
         self.memory_free = 0
         """Bytes of memory that claims leave free; negative while the node is unknown."""
+        self.extended: dict[str, int] = {}
+        """What claims take of other extended resources, by name."""
 
     @property
     def fact(self) -> NodeFact | None:
@@ -86,6 +97,13 @@ class NodeAccount:
         self._book(claim, -1)
         if claim.node is None:
             add_amounts(self.unbound, claim, -1)
+
+    def has_beside(self, memory_bytes: int, extended: Iterable[tuple[str, int]]) -> bool:
+        """Whether so much memory, and so much of other extended resources, is free."""
+        offered, taken = self._fact.extended if self._fact is not None else {}, self.extended
+        return self.memory_free >= memory_bytes and all(
+            offered.get(name, 0) - taken.get(name, 0) >= amount for name, amount in extended
+        )
 
     def held(self, unit: Unit) -> int:
         """What bound pods hold of one unit."""
@@ -120,3 +138,5 @@ class NodeAccount:
                 left[unit] -= sign * amount
         self.cpu_free -= sign * claim.cpu_milli
         self.memory_free -= sign * claim.memory_bytes
+        for name, amount in claim.extended:
+            _add(self.extended, name, sign * amount)

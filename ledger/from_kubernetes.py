@@ -32,12 +32,13 @@ from kube.objects import (
     PodStatus,
     preferred_node,
 )
-from kube.quantity import milli, rounded_up
-from kube.resource_requests import Container, effective_request
+from kube.quantity import milli, rounded_up, whole
+from kube.resource_requests import Container, effective_request, is_extended
 from ledger.claimed_cards import MAX_PARTS
 from ledger.instance_worth import with_instance_worth
 from ledger.node_capacity import instances_by_number, pool_of, slices_by_index
 from ledger.owners import owner_key
+from ledger.placement_request import MAX_EXTENDED
 from ledger.queue_names import queue_keys
 from modes.claim_name import NamedShare, share_of_name
 from modes.facts import UNLIMITED, NodeFact, PodFact, QuotaWait
@@ -48,6 +49,8 @@ from modes.units import Amounts, Gpu, Unit, unit_order
 
 MAX_MEMORY_VALUES = 64
 """Values of nvidia.com/gpu.memory that a pod requires: more than a cluster has kinds of GPU."""
+MAX_OFFERED = 64
+"""Extended resources of a node, other than GPUs, that are counted."""
 MAX_CLAIMED = 16
 """Claims of shares of a pod that are read."""
 _TEMPLATES = f"{CLAIM_NAME}-"
@@ -103,6 +106,7 @@ def node_fact(node: Node, names: ResourceNames) -> NodeFact:
     pool, pooled, pooled_gpus = pool_of(allocatable, capacity, labels, names)
     life_cycle = [taint for taint in spec.taints or () if _is_passing(taint.key)]
     divided = dict(slices_by_index(capacity, names))
+    offered = {name: whole(amount) for name, amount in allocatable.items() if is_extended(name)}
     return NodeFact(
         name=node.metadata.name,
         labels=labels,
@@ -119,6 +123,7 @@ def node_fact(node: Node, names: ResourceNames) -> NodeFact:
         gpu_mib=label_number(labels.get(GPU_MEMORY_LABEL)),
         cpu_milli=milli(allocatable["cpu"]) if "cpu" in allocatable else UNLIMITED,
         memory_bytes=rounded_up(allocatable["memory"]) if "memory" in allocatable else UNLIMITED,
+        extended=dict(_others(offered, names)[:MAX_OFFERED]),
         cordoned=indices_of((node.metadata.annotations or {}).get(CORDON_ANNOTATION, "")),
     )
 
@@ -146,7 +151,7 @@ def pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
         spec.init_containers or (),
         overhead=spec.overhead,
         pod_level=spec.resources.requests if spec.resources else None,
-        counts=names.counts,
+        counts=is_extended,
     )
     takes = _takes(request.extended, names) if request.extended else ()
     affinity = spec.affinity.node_affinity if spec.node_name is None and takes and spec.affinity else None
@@ -166,6 +171,7 @@ def pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
         claimed=claimed,
         cpu_milli=request.cpu_milli,
         memory_bytes=request.memory_bytes,
+        extended=tuple(_others(request.extended, names)[:MAX_EXTENDED]) if request.extended else (),
         queues=queues,
         share=share,
         asked_mib=asked_mib,
@@ -205,6 +211,11 @@ def _takes(extended: Mapping[str, int], names: ResourceNames) -> Amounts:
         if unit is not None and amount:
             found[unit] = found.get(unit, 0) + amount
     return tuple(sorted(found.items(), key=lambda each: unit_order(each[0])))
+
+
+def _others(extended: Mapping[str, int], names: ResourceNames) -> Sequence[tuple[str, int]]:
+    """Extended resources that are no GPUs, sorted by name."""
+    return sorted([each for each in extended.items() if names.unit(each[0]) is None])
 
 
 def _claimed(claims: Sequence[PodClaim]) -> tuple[NamedShare, ...]:

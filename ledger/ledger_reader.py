@@ -161,7 +161,9 @@ class LedgerReader:
         """Replicas on a node, of owners that were requested recently."""
         return self._owners.replicas(islice(self._account(name).claims.values(), MAX_CLAIMS_OF_REPLICAS))
 
-    def room(self, name: str) -> tuple[int, int] | None:
-        """Free milli-CPU and bytes of memory of a node; None if there is none of this name."""
+    def room(self, name: str) -> tuple[int, int, dict[str, int]] | None:
+        """A node's free milli-CPU and bytes of memory, and what is taken of others; None without the node."""
         account = self._node_index.accounts.get(name)
-        return (account.cpu_free, account.memory_free) if account is not None else None
+        return (
+            (account.cpu_free, account.memory_free, dict(account.extended)) if account is not None else None
+        )

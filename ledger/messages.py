@@ -10,7 +10,7 @@ from kube.names import MAX_LABEL_VALUE, MAX_NAME
 from ledger.owners import Replicas
 from ledger.placement.preference import family_requests
 from ledger.placement_request import OverQuota, Placement, PlacementRequest, PlacementResult, Unschedulable
-from ledger.view import LedgerView, NodeView, PendingView
+from ledger.view import NodeView, PendingView
 from modes.facts import NodeFact
 
 MAX_ASKS = 512
@@ -137,16 +137,10 @@ class NodeState(msgspec.Struct, frozen=True, omit_defaults=True):
     """Milli-CPU that pods and reservations leave free."""
     memory_free: int
     """Bytes that pods and reservations leave free."""
+    extended: dict[str, int] = {}
+    """What these take of extended resources that are no GPUs."""
     replicas: tuple[Replicas, ...] = ()
     """Replicas of owners that were requested recently, for `place: spread` and `sameModel`."""
-
-
-class LedgerReply(msgspec.Struct, frozen=True):
-    """Reply to `GET /v1/ledger`."""
-
-    ledger: LedgerView
-    leader: str | None
-    lease_transition: int
 
 
 class StreamEvent(msgspec.Struct, frozen=True, omit_defaults=True):

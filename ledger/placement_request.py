@@ -27,8 +27,11 @@ MAX_OWNER = 16
 """Characters of an owner's key."""
 MAX_RESOURCE = MAX_NAME + 1 + MAX_LABEL_VALUE
 """Characters of an extended resource: its domain, a slash and its name."""
+MAX_EXTENDED = 16
+"""Other extended resources of one pod that are counted, the first by name."""
 MAX_HOSTS = 16
 """Hosts that one pod requires or excludes."""
+_ResourceName = Annotated[str, msgspec.Meta(max_length=MAX_RESOURCE)]
 _ReservationName = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 _Amount = Annotated[int, msgspec.Meta(ge=0)]
 """Checked when a request is decoded: a negative amount would create room that does not exist."""
@@ -146,6 +149,8 @@ class RequestedShare(msgspec.Struct, frozen=True, gc=False):
     """Effective CPU request, milli-CPU."""
     memory_bytes: _Amount = 0
     """Effective memory request, bytes."""
+    extended: Annotated[tuple[tuple[_ResourceName, _Amount], ...], msgspec.Meta(max_length=MAX_EXTENDED)] = ()
+    """Effective request of extended resources that are no GPUs, such as `rdma/hca`, by name."""
     writes_limits: bool = True
     """Whether the share's MiB are written into the pod. If not, the node's agent limits it by the card."""
     any_gpu: bool = False
@@ -158,7 +163,7 @@ class RequestedShare(msgspec.Struct, frozen=True, gc=False):
     """The driver of the pod's claim; None in modes without claims."""
     claim_names: ClaimNames | None = None
     """The names in the claim if the driver is a custom one."""
-    pool: Annotated[str, msgspec.Meta(max_length=MAX_RESOURCE)] = ""
+    pool: _ResourceName = ""
     """The one name of the slices in mode pooled; empty in other modes."""
 
     @property
@@ -257,7 +262,7 @@ class Demands(msgspec.Struct, frozen=True, gc=False):
     constraints: Constraints = Constraints()
     kinds: GpuKinds = EVERY_KIND
     """Kinds of GPU that the pod accepts."""
-    resource: Annotated[str, msgspec.Meta(max_length=MAX_RESOURCE)] = ""
+    resource: _ResourceName = ""
     """Extended resource of the MIG instances that the pod itself requests; empty if it leaves the choice."""
     existing: Placement | None = None
     """The placement of an earlier review, with the reservation that it names: the pod keeps it."""

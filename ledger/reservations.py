@@ -153,6 +153,7 @@ def expected_pod(accounting: Accounting, allocated: AllocatedShare) -> PodFact:
         claimed=allocated.claimed,
         cpu_milli=share.cpu_milli,
         memory_bytes=share.memory_bytes,
+        extended=share.extended,
         products=placement.instance.products if placement.instance is not None else (),
         queues=accounting.queues,
         share=None if fraction.mib else exact or (slices, fraction.slices_per_gpu),

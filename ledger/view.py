@@ -62,6 +62,8 @@ class GpuView:
     """Sum of the shares that are not in `shares`; None if all are."""
     usable: bool = True
     """Whether its node takes new pods."""
+    model: str | None = None
+    """Model of the card, if its node's agent reports another one than the node's label."""
 
     @property
     def unit(self) -> Unit:
@@ -154,10 +156,11 @@ def node_view(account: NodeAccount, cards: tuple[CardView, ...] = ()) -> NodeVie
     fact = account.fact
     if fact is None or not (fact.has_gpus or cards):
         return None
+    product = fact.labels.get(GPU_PRODUCT_LABEL)
     if not fact.has_gpus:
-        product = fact.labels.get(GPU_PRODUCT_LABEL)
         return NodeView(fact.name, fact.usable, 0, fact.gpu_mib, product, (), cards=cards)
     offered, taken, mib_of = account.offered, account.taken.keys(), dict(fact.cards)
+    model_of: dict[Unit, str] = dict(zip(mib_of, fact.card_models, strict=False))
     unknown = sorted(taken - offered.keys() - {POOL}, key=unit_order)
     units = sorted({*offered, *unknown[:MAX_UNKNOWN_GPUS], *(taken & {POOL})}, key=unit_order)
     gpus = [
@@ -169,11 +172,11 @@ def node_view(account: NodeAccount, cards: tuple[CardView, ...] = ()) -> NodeVie
             mib_of.get(unit) if isinstance(unit, Gpu) else None,
             unlisted,
             fact.usable,
+            model if (model := model_of.get(unit)) != product else None,
         )
         for unit, (shares, unlisted) in _holdings(account, units).items()
     ]
     slices_per_gpu = fact.slices_per_gpu or fact.pooled // max(1, fact.pooled_gpus)
-    product = fact.labels.get(GPU_PRODUCT_LABEL)
     rest = _summed_up(account, unknown[MAX_UNKNOWN_GPUS:])
     return NodeView(fact.name, fact.usable, slices_per_gpu, fact.gpu_mib, product, tuple(gpus), rest, cards)
 

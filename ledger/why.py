@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kube.names import FRACTION_LABEL, QUOTA_GATE
+from kube.other_constraints import chosen_without
 from ledger.free_nodes import MAX_NODES_NAMED, FreeNodes
 from ledger.instance_worth import has_instances
 from ledger.quoted_text import closed, quoted
@@ -22,7 +23,7 @@ from modes.units import Gpu, Profile, Unit
 
 _INSTANCES = "MIG instances"
 OWN_DEMANDS = "nodeSelector, affinity or tolerations"
-TOO_LONG = f"the pod's own {OWN_DEMANDS} are too long to compare with all nodes that have such GPUs"
+TOO_LONG = f"the pod's {OWN_DEMANDS} are too long to compare with all nodes that have such GPUs"
 NO_AGENT_WITH_ROOM = "no node with a running agent has room"
 
 
@@ -33,19 +34,6 @@ class Creator(Protocol):
     def kind(self) -> str: ...  # noqa: D102 - the words are those of an owner reference
     @property
     def name(self) -> str: ...  # noqa: D102
-
-
-@dataclass(frozen=True, slots=True)
-class PodGroup:
-    """Pods that a scheduler starts together or not at all."""
-
-    name: str
-    bound: int
-    """Number of its pods that have a node."""
-    waiting: int
-    """Number of its pods that have none, including this pod."""
-    count_is_known: bool = True
-    """Whether the group's pods could be listed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +49,8 @@ class PodSummary:
     """Name of the policy that the pod was injected by; None if it never was."""
     memory_mib: str | None = None
     """The pod's MiB of GPU memory, by its annotation."""
+    by_agent: bool = False
+    """Whether the agent of its node limits it instead, by the card that it gets."""
     owner: Creator | None = None
     drift: str | None = None
     """How the pod differs from its own annotations."""
@@ -84,10 +74,10 @@ class PodSummary:
     """Why no card is divided for the pod, by the controller's last Event on it."""
     dividing: tuple[str, ...] = ()
     """Nodes with cards that are being divided now, and to which the pod could go."""
-    group: PodGroup | None = None
-    """The group that the pod starts together with."""
     uses: tuple[str, ...] = ()
     """Sentences on what a running pod uses of its GPUs; empty if that is not measured."""
+    not_considered: str = ""
+    """What keeps it off nodes and did not count when its GPU was chosen, in words."""
     claim: ShareClaim | None = None
     """The claim of its share in mode dra, in which it has no slices."""
 
@@ -97,14 +87,20 @@ def why(pod: PodSummary, names: ResourceNames | None = None) -> str:
     return " ".join(filter(None, _sentences(pod, names or ResourceNames())))
 
 
-def needs(fact: PodFact, names: ResourceNames) -> str:
-    """Return the slices, memory and model that a pod needs, or the MIG instances."""
+def needs(fact: PodFact, names: ResourceNames, *, any_gpu: bool = False) -> str:
+    """Return the slices, memory and models that a pod needs, or the MIG instances.
+
+    `any_gpu` leaves out the numbers of GPUs, so that pods with equal needs have equal texts.
+    """
     what = "slice" if _of(fact) == "slices" else "MIG instance"
-    listed = " and ".join([_amount(amount, what, _place(unit, names)) for unit, amount in fact.takes])
+    listed = " and ".join(
+        [_amount(amount, what, _place(unit, names, any_gpu=any_gpu)) for unit, amount in fact.takes]
+    )
     if what != "slice":
         return f"{listed} on {quoted(' or '.join(fact.models))}" if fact.models else listed
     memory = f" on a node with GPUs of {' or '.join(fact.memory_values)} MiB" if fact.memory_values else ""
-    model = f" and model {fact.model} (required by sameModel or its own affinity)" if fact.model else ""
+    given = "required by gpu-model, sameModel or its own affinity"
+    model = f" and model {quoted(' or '.join(fact.models))} ({given})" if fact.models else ""
     return f"{listed}{memory}{model}"
 
 
@@ -112,9 +108,9 @@ def _amount(count: int, what: str, place: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'} of {place}"
 
 
-def _place(unit: Unit, names: ResourceNames) -> str:
+def _place(unit: Unit, names: ResourceNames, *, any_gpu: bool) -> str:
     if isinstance(unit, Gpu):
-        return f"GPU {unit}"
+        return "a GPU" if any_gpu else f"GPU {unit}"
     return unit.resource if isinstance(unit, Profile) else names.pooled[0]
 
 
@@ -147,7 +143,7 @@ def left_out(free: FreeNodes) -> str:
         return ""
     least, more = "at least " if free.not_compared else "", " more" if free.most else ""
     nodes = "node has" if free.shut_out == 1 else "nodes have"
-    return f"{least}{free.shut_out}{more} {nodes} such GPUs, but the pod's own {OWN_DEMANDS} exclude them"
+    return f"{least}{free.shut_out}{more} {nodes} such GPUs, but the pod's {OWN_DEMANDS} exclude them"
 
 
 def way_out(free: FreeNodes, owner: Creator | None) -> str:
@@ -184,6 +180,8 @@ def _asked(pod: PodSummary, names: ResourceNames) -> str:
     if pod.policy is None:
         return f"{title} has the label {label}, but was never injected. It {has}."
     limit = f", limited to {quoted(pod.memory_mib)} MiB" if pod.memory_mib else ""
+    if pod.by_agent:
+        limit = ", limited by its node's agent to the MiB of these slices on the card"
     return f'{title} requested {label}. Policy "{quoted(pod.policy)}" gives it {given}{limit}.'
 
 
@@ -212,8 +210,6 @@ def _bound(pod: PodSummary) -> Iterator[str]:
 def _waiting(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
     waited = f"has waited for {_duration(pod.waited_seconds)} and " if pod.waited_seconds is not None else ""
     yield f"It {waited}has no node yet."
-    if pod.group is not None:
-        yield _in_group(pod.group)
     if pod.gates:
         gates = ", ".join(quoted(gate) for gate in pod.gates[:5])
         yield f"It has scheduling gates ({gates}): the scheduler ignores it until they are removed."
@@ -231,24 +227,13 @@ def _waiting(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
         yield f"It waits for something other than {_of(pod.fact)}."
         yield _scheduler(pod)
         yield "Fix what that message names, or ask the admin."
+    if pod.not_considered and pod.fact.gpus and not pod.gates:
+        yield f"{_sentence(chosen_without(pod.not_considered))}."
     if pod.dividing and not pod.gates:
         named = ", ".join(map(quoted, pod.dividing[:MAX_NODES_NAMED]))
         yield f"Cards of {named} are being divided now: wait, pods can go there afterwards."
     elif pod.division is not None and not pod.gates:
         yield f"About dividing a card for it, the injector reports: {closed(pod.division)}"
-
-
-def _in_group(group: PodGroup) -> str:
-    """Return what a pod of a group waits for besides its own share."""
-    rule = f"It belongs to the group {quoted(group.name)}, whose pods start together once enough have room"
-    if not group.count_is_known:
-        return f"{rule}."
-    others, bound = group.waiting - 1, group.bound
-    if others <= 0 and not bound:
-        return f"{rule}; it is the only one so far."
-    wait = f"{others} other{' waits' if others == 1 else 's wait'}" if others > 0 else ""
-    have = f"{bound} {'has' if bound == 1 else 'have'} a node" if bound else ""
-    return f"{rule}: {', '.join(filter(None, (wait, have)))}."
 
 
 def _gatekeeper(gates: tuple[str, ...]) -> str:
@@ -270,7 +255,7 @@ def _waiting_for_slices(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
     elif not free.most and (free.shut_out or free.not_compared):
         yield f"It needs {needed}. {_sentence(left_out(free) or TOO_LONG)}."
         yield _scheduler(pod)
-        yield f"What would help: change these in its manifest, then {_creation(pod.owner)}."
+        yield f"What would help: change these if its manifest has them, then {_creation(pod.owner)}."
     elif not free.most:
         yield from _without_nodes(pod, free, needed)
     elif free.has_room:

@@ -58,6 +58,8 @@ class NodeFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     agent: NodeAgent = "unknown"
     cpu_milli: int = UNLIMITED
     memory_bytes: int = UNLIMITED
+    extended: dict[str, int] = {}
+    """What the node offers of extended resources that no share takes, by name, such as `rdma/hca`."""
     cordoned: frozenset[int] = frozenset()
     """Indices taken out of placement, by the annotation clearml-injector/cordon."""
 
@@ -128,6 +130,8 @@ class PodFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """MiB of the cards that these may be parts of, the smallest first: those of its node, else all."""
     cpu_milli: int = 0
     memory_bytes: int = 0
+    extended: tuple[tuple[str, int], ...] = ()
+    """Its other extended resources, by name."""
     more_eighths: int = 0
     """Eighths of cards that the pod's MIG instances are worth, beyond one per instance."""
     products: tuple[str, ...] = ()

@@ -278,6 +278,10 @@ class Fraction:
         mib = self.share_mib(gpu_mib)
         return self.split_mib or tuple([mib * slices // self.slices for slices in self.split]) or (mib,)
 
+    def limits_mib(self, gpu_mib: int, reserve_mib: int) -> list[int] | None:
+        """Return those MiB without the policy's reserve in each; None for whole GPUs."""
+        return None if self.is_whole else [mib - reserve_mib for mib in self.mib_of_parts(gpu_mib)]
+
     @cached_property
     def ratio(self) -> tuple[int, int]:
         """The share of each GPU used, as numerator and denominator."""

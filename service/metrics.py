@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterator
 
-from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client import CollectorRegistry, Gauge, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
@@ -25,50 +25,44 @@ def new_registry() -> CollectorRegistry:
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)
     labels = {"version": VERSION, "python": platform.python_version()}
-    registry.register(LostLines())
-    registry.register(Info("build", "Always 1: what runs.", tuple(labels), lambda: tuple(labels.values())))
+    what = Gauge("fraction_injector_build_info", "Always 1: what runs.", tuple(labels), registry=registry)
+    what.labels(**labels).set(1)
+    text = "Log lines lost because standard error did not take them."
+    lost = Read(CounterMetricFamily, "fraction_injector_log_lines_lost", text, (), lambda: ((), lost_lines()))
+    registry.register(lost)
     return registry
 
 
-class LostLines(Collector):
-    """Counts the lines of the log that were lost."""
-
-    def collect(self) -> Iterator[Metric]:
-        """Make the one series."""
-        metric = CounterMetricFamily(
-            "fraction_injector_log_lines_lost", "Log lines lost because standard error did not take them."
-        )
-        metric.add_metric((), lost_lines())
-        yield metric
-
-
-class Info(Collector):
-    """A metric that carries information in its labels; its value is always 1.
+class Read(Collector):
+    """A metric of one series, which is read when it is collected.
 
     Args:
-        name: the part between `fraction_injector_` and `_info`.
+        family: what it is: a counter or a gauge.
+        name: its name.
         documentation: its help.
         labels: names of its labels.
-        values: returns their current values; None while there are none.
+        read: returns the values of its labels, and its own; None while there is no series.
     """
 
     def __init__(
         self,
+        family: type[CounterMetricFamily | GaugeMetricFamily],
         name: str,
         documentation: str,
         labels: tuple[str, ...],
-        values: Callable[[], tuple[str, ...] | None],
+        read: Callable[[], tuple[tuple[str, ...], float] | None],
     ) -> None:
-        self._name = f"fraction_injector_{name}_info"
+        self._family = family
+        self._name = name
         self._documentation = documentation
         self._labels = labels
-        self._values = values
+        self._read = read
 
     def collect(self) -> Iterator[Metric]:
-        """Make the one series."""
-        metric = GaugeMetricFamily(self._name, self._documentation, labels=self._labels)
-        if (values := self._values()) is not None:
-            metric.add_metric(values, 1)
+        """Make the metric."""
+        metric = self._family(self._name, self._documentation, labels=self._labels)
+        if (found := self._read()) is not None:
+            metric.add_metric(*found)
         yield metric
 
 
@@ -76,33 +70,26 @@ POLICY_INFO = "fraction_injector_policy_info"
 POLICY_SINCE = "fraction_injector_policy_in_force_since_timestamp_seconds"
 
 
-class PolicySince(Collector):
-    """When the current policy set came into force.
+def policy_since(since: Callable[[], float | None]) -> Read:
+    """Make the metric that says when the current policy set came into force; `since` is in Unix seconds."""
 
-    Args:
-        since: returns it in Unix seconds; None while there is no set.
-    """
+    def read() -> tuple[tuple[str, ...], float] | None:
+        found = since()
+        return ((), found) if found is not None else None
 
-    def __init__(self, since: Callable[[], float | None]) -> None:
-        self._since = since
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the metric."""
-        documentation = "When the policy set in force came into force in this process, in Unix seconds."
-        family = GaugeMetricFamily(POLICY_SINCE, documentation)
-        if (since := self._since()) is not None:
-            family.add_metric((), since)
-        yield family
+    text = "When the policy set in force came into force in this process, in Unix seconds."
+    return Read(GaugeMetricFamily, POLICY_SINCE, text, (), read)
 
 
-def policy_info(digest: Callable[[], str | None]) -> Info:
+def policy_info(digest: Callable[[], str | None]) -> Read:
     """Make the metric that names the policy set in force, by the digest that pods carry too."""
 
-    def values() -> tuple[str, ...] | None:
+    def read() -> tuple[tuple[str, ...], float] | None:
         found = digest()
-        return (found,) if found is not None else None
+        return ((found,), 1) if found is not None else None
 
-    return Info("policy", "Always 1: digest of the policy set in force.", ("digest",), values)
+    text = "Always 1: digest of the policy set in force."
+    return Read(GaugeMetricFamily, POLICY_INFO, text, ("digest",), read)
 
 
 def render(registry: CollectorRegistry) -> bytes:

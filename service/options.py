@@ -49,10 +49,7 @@ HealthPort = Annotated[
 TlsNames = Annotated[
     tuple[str, ...],
     Flag(
-        "Name that the certificate must be valid for.",
-        name="--tls-name",
-        metavar="NAME",
-        default="localhost",
+        "Name that the certificate must be valid for.", name="--tls-name", metavar="NAME", default="localhost"
     ),
 ]
 StopDelay = Annotated[float, Flag("Seconds to keep serving after SIGTERM, unready, before draining.", min=0)]

@@ -19,7 +19,8 @@ from certs.authority import make_authority
 from certs.leaf import LOCAL_NAMES, make_leaf
 from certs.values import KeyPair
 from kube.names import GPU_LEDGERS_PATH, GPU_NODES_PATH
-from ledger.messages import LedgerReply
+from ledger.messages import StreamEvent
+from ledger.view import LedgerView, NodeView, PendingView
 from testbed import plain_http
 from testbed.api import Api, ApiError, Object
 from testbed.chart import RELEASE
@@ -149,14 +150,23 @@ class Controller:
         """Wait until it leads."""
         eventually(lambda: self.leads, "the controller leads")
 
-    def ledger(self) -> LedgerReply:
-        """Its ledger."""
-        answer = self.api.get("/v1/ledger").raise_for_status()
-        return msgspec.json.decode(answer.content, type=LedgerReply)
+    def ledger(self) -> LedgerView:
+        """Its nodes with GPUs by name, and what waits: the beginning of its stream."""
+        nodes, backlog = list[NodeView](), tuple[PendingView, ...]()
+        with self.api.stream("GET", "/v1/ledger/stream") as answer:
+            for line in answer.raise_for_status().iter_lines():
+                if not line.startswith("data: "):
+                    continue
+                event = msgspec.json.decode(line.removeprefix("data: "), type=StreamEvent)
+                if event.synced:
+                    break
+                nodes += [event.node.view] if event.node is not None else []
+                backlog = backlog if event.backlog is None else event.backlog
+        return LedgerView(tuple(sorted(nodes, key=lambda node: node.name)), backlog)
 
     def taken(self) -> dict[str, dict[int | None, int]]:
         """Slices taken of each GPU by node, free ones left out."""
-        nodes = self.ledger().ledger.nodes
+        nodes = self.ledger().nodes
         taken = {node.name: {gpu.index: gpu.used for gpu in node.gpus if gpu.used} for node in nodes}
         return {name: gpus for name, gpus in taken.items() if gpus}
 

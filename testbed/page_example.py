@@ -51,7 +51,7 @@ CLAIMS = (
     ("all", "vision", 1, SHARES_OF_CARD),
 )
 """Pod, namespace, number of the card, and share of it."""
-ROOM = "needs 8 slices of GPU 3 on a node with GPUs of 81920 MiB"
+ROOM = "needs 8 slices of a GPU on a node with GPUs of 81920 MiB"
 
 
 class Example:

@@ -13,6 +13,7 @@ from testbed.cluster import Cluster
 from testbed.controller_process import Controller, asking_webhook, install_crd, write_tls
 from testbed.gpu_nodes import GpuNode
 from testbed.product import COMMAND, POLICIES
+from testbed.registration import OWN_NAMESPACE
 
 NODES = (
     *[GpuNode(gpus=8, memory_mib=81559, product="NVIDIA-H100-80GB-HBM3")] * 2,
@@ -87,8 +88,11 @@ def _run(built: Path) -> None:
 def _companion(cluster: Cluster, folder: Path) -> Controller:
     folder.mkdir()
     install_crd(cluster.api)
+    cluster.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OWN_NAMESPACE}})
+    # The Lease of the chart's installation, so that doctor finds who leads.
+    more = [f"--namespace={OWN_NAMESPACE}", "--page", "--page-port=0"]
     controller = Controller(
-        cluster.kubeconfig, folder, write_tls(folder / "tls"), "playground", more=["--page", "--page-port=0"]
+        cluster.kubeconfig, folder, write_tls(folder / "tls"), "fraction-injector-controller", more=more
     )
     controller.until_leading()
     return controller

@@ -52,7 +52,9 @@ def test_a_form_asks_for_what_it_must(name):
     assert any(part.get("validations", {}).get("required") for part in form["body"])
 
 
-@pytest.mark.parametrize("name", ["SECURITY.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "LICENSE"])
+@pytest.mark.parametrize(
+    "name", ["SECURITY.md", "SUPPORT.md", "ROADMAP.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "LICENSE"]
+)
 def test_a_page_that_strangers_look_for_is_there_and_its_links_lead_somewhere(name):
     text = (ROOT / name).read_text()
     for target in re.findall(r"\]\((?!https://)([^)#:]+)", text):

@@ -1,4 +1,4 @@
-"""What the page shows besides the nodes: sums, free blocks, who waits and why, quotas, denials.
+"""What the page shows besides the nodes: sums, who waits and why, quotas, denials.
 
 Computed for all viewers together, at most once a second.
 """
@@ -7,24 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import islice
 
 import msgspec
 
-from ledger.card_view import CardView
 from ledger.messages import DenialCount
 from ledger.placement_request import Quota
-from ledger.totals import CardTotals, RunningSum
-from ledger.view import NodeView, PendingView
+from ledger.totals import CardTotals
+from ledger.view import PendingView
 from modes.units import Profile, unit_of
-from service.changes import Changes
-from service.yielding import NODES_AT_ONCE
 from web.source import About, AdmittedPod, PageSource, UnlimitedPrograms, WaitingReason, id_of
 
 KEPT_SECONDS = 1.0
-DENOMINATORS = (1, 2, 4, 8)
-"""Sizes of pods of which it is counted how many fit: whole GPUs, halves, quarters, eighths."""
 MAX_WAITING = 100
 """Waiting pods; of any more, only the number is sent."""
 MAX_QUOTAS = 100
@@ -37,13 +32,6 @@ _NO_ROOM = WaitingReason(
 )
 MAX_DENIALS = 50
 """Reasons by namespace: the latest."""
-
-
-class FreeBlock(msgspec.Struct, frozen=True, gc=False):
-    """How many pods fit if all of them have this size."""
-
-    denominator: int
-    pods: int
 
 
 class WaitingRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -92,7 +80,6 @@ class Panels(msgspec.Struct, frozen=True, gc=False):
     used: int
     free: int
     over: int
-    blocks: tuple[FreeBlock, ...]
     waiting: tuple[WaitingRow, ...]
     waiting_in_all: int
     quotas: tuple[QuotaUse, ...]
@@ -110,8 +97,6 @@ class PanelMaker:
         self._about = about
         self._clock = clock
         self._lock = asyncio.Lock()
-        self._blocks = RunningSum(len(DENOMINATORS))
-        self._changes: Changes | None = None
         self._kept: tuple[float, Panels] | None = None
 
     async def newest(self) -> Panels:
@@ -124,18 +109,14 @@ class PanelMaker:
 
     def rest(self) -> None:
         """Forget everything: there are no viewers any more."""
-        if self._changes is not None:
-            self._source.unsubscribe(self._changes)
-        self._changes, self._blocks, self._kept = None, RunningSum(len(DENOMINATORS)), None
+        self._kept = None
 
     async def _make(self) -> Panels:
-        await self._follow()
         totals = self._source.ledger.totals()
         waiting = await self._waiting()
         return Panels(
             role=self._about.role(),
             **totals._asdict(),
-            blocks=tuple(map(FreeBlock, DENOMINATORS, self._blocks.total)),
             waiting=waiting,
             waiting_in_all=self._source.ledger.pending_count(),
             quotas=await self._quotas(),
@@ -149,23 +130,6 @@ class PanelMaker:
         if not of_drivers:
             return None
         return CardTotals(*map(sum, zip(*of_drivers, strict=True)))._asdict()
-
-    async def _follow(self) -> None:
-        """Update the free blocks."""
-        if self._changes is None:
-            self._changes = self._source.subscribe()
-        changes, blocks = self._changes, self._blocks
-        left = dict.fromkeys(changes.take())
-        try:
-            async for names in self._source.yielding.batches(list(left), NODES_AT_ONCE):
-                for name in names:
-                    view = self._source.ledger.node(name)
-                    blocks.set(name, free_blocks(view) if view is not None else ())
-                    del left[name]
-        finally:
-            # The viewer may leave in the middle; what was not counted is still missing for the others.
-            for name in left:
-                changes.mark(name)
 
     async def _waiting(self) -> tuple[WaitingRow, ...]:
         found = self._source.ledger.first_pending(MAX_WAITING)
@@ -221,25 +185,3 @@ class PanelMaker:
     def _unlimited(self) -> UnlimitedPanel:
         found, count = self._about.unlimited()
         return UnlimitedPanel(tuple(found[:MAX_UNLIMITED]), count)
-
-
-def free_blocks(view: NodeView) -> tuple[int, ...]:
-    """Return how many pods fit if all of them have the same size, for each of DENOMINATORS."""
-    free = [gpu.free for gpu in view.gpus]
-    return tuple(
-        [
-            _fitting(free, view.slices_per_gpu, denominator)
-            + sum([_on(card, denominator) for card in view.cards])
-            for denominator in DENOMINATORS
-        ]
-    )
-
-
-def _on(card: CardView, denominator: int) -> int:
-    size = card.memory_mib // denominator
-    return card.free_mib // size if size else 0
-
-
-def _fitting(free: Sequence[int], slices_per_gpu: int, denominator: int) -> int:
-    size, rest = divmod(slices_per_gpu, denominator)
-    return 0 if rest or not size else sum([slices // size for slices in free])

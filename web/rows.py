@@ -78,6 +78,8 @@ class NodeRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Its agent does not serve, so that a taint keeps new pods away."""
     product: str = ""
     mib: int = 0
+    slices: int = 8
+    """Into which each GPU is divided."""
     gpus: tuple[GpuCell, ...] = ()
 
 
@@ -94,6 +96,7 @@ def node_row(view: NodeView, about: About) -> NodeRow:
         held=known.notes.is_held,
         product=view.product or (first.model if first is not None else ""),
         mib=mib,
+        slices=view.slices_per_gpu,
         gpus=(*gpus, *cards),
     )
 

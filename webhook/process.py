@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from certs.ca_file import write_ca_file
 from certs.live_context import LiveTlsContext
 from certs.mounted import POLL_SECONDS, MountedCertificate, MountRules
 from ledger.ledger import Ledger
@@ -14,7 +17,7 @@ from service.background import BackgroundTask
 from service.health import health_app
 from service.http.serving import Listener
 from service.http.sockets import bind
-from service.metrics import PolicySince, policy_info
+from service.metrics import policy_info, policy_since
 from service.options import LOOPBACK
 from service.process import Process
 from service.served_certificate import ServedCertificate
@@ -22,7 +25,6 @@ from service.tls_self_check import PERIOD_SECONDS, TlsSelfCheck
 from web.source import About, LocalSource
 from webhook.admission_request import Request
 from webhook.app import WebhookApp
-from webhook.certificate import self_signed_context
 from webhook.decision import Outcome
 from webhook.decision_log import DecisionLog
 from webhook.denial_reports import DenialReports
@@ -71,7 +73,7 @@ class WebhookProcess:
         # With a controller it runs in a cluster, where a failing start is hard to diagnose in a restart loop.
         self._policies = LivePolicies(options.policies, self._reloaded, may_wait=ledger is None)
         self._registry.register(policy_info(lambda: self._policies.last.digest))
-        self._registry.register(PolicySince(lambda: self._policies.since))
+        self._registry.register(policy_since(lambda: self._policies.since))
         self._mounted = self._mounted_certificate()
         context, trust = self._served()
         self._background: Mapping[str, Callable[[], Awaitable[None]]] = {}
@@ -147,7 +149,7 @@ class WebhookProcess:
         """Return the listener's context, and how to get a context of a client that trusts it."""
         if (mounted := self._mounted) is not None:
             return mounted.context, lambda: mounted.client
-        context, trust = self_signed_context(
+        context, trust = _self_signed_context(
             self._options.ca_file, self._certificate, self._options.client_ca_pem
         )
         return context, lambda: trust
@@ -207,3 +209,25 @@ class WebhookProcess:
             self._log.error(text, kept=reload.digest, error=str(reload.error))
         else:
             self._log.error("policies are broken", kept=reload.digest, error=str(reload.error))
+
+
+def _self_signed_context(
+    ca_file: Path, certificate: ServedCertificate, client_ca_pem: bytes | None
+) -> tuple[LiveTlsContext, ssl.SSLContext]:
+    """Create a CA and a leaf for this machine at every start; only the CA's certificate is written.
+
+    Returns the context to serve, and a client's context that trusts it. With `client_ca_pem`, only clients
+    with a certificate of these CAs are accepted.
+
+    Raises:
+        CertificateError: the client CAs cannot be read.
+        OSError: the file cannot be written.
+    """
+    from certs.self_signed import self_signed  # noqa: PLC0415 11 MB that mounted certificates do not need
+
+    made = self_signed(datetime.now(UTC))
+    write_ca_file(ca_file, made.ca_pem)
+    context = LiveTlsContext(verify_clients=client_ca_pem is not None)
+    context.swap(made.pair, client_ca_pem)
+    certificate.show(made)
+    return context, ssl.create_default_context(cadata=made.ca_pem.decode("ascii"))

@@ -138,8 +138,7 @@ def driver_limits(setting: Setting) -> Figures:
             share = Share(whole(gpu).environment, (*_JOIN, str(group)))
             with children(("fill", "cuMemAlloc", str(2 * LIMIT_MIB), str(STEP_MIB), "1"), share) as [child]:
                 held = int(child.line()["held_mib"])
-                used = source.used_by_group(gpu.uuid, group)
-    figures = {"limit_mib": LIMIT_MIB, "held_mib": held, "group_used_mib": used}
+    figures = {"limit_mib": LIMIT_MIB, "held_mib": held}
     if held > LIMIT_MIB:
         raise WrongError("the driver does not keep its limit", figures)
     return figures

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from certs.observation import Authority, Observation
-from certs.rotation import Phase, RotationSettings, Wait, decide, phase
-from certs.values import LeafFacts
 from cli.cluster import ask
 from cli.options import (
-    CHART_NAME,
-    CHART_NAMESPACE,
-    POD_NAMESPACE,
+    RELEASE,
     ContextOption,
     KubeconfigOption,
     OutputFormat,
     OutputOption,
+    ReleaseOption,
     fail,
-    kubeconfig_of,
+    release_of,
 )
 from cli.printing import say, say_json, table
 
 if TYPE_CHECKING:
+    from certs.observation import Authority, Observation
+    from certs.values import LeafFacts
     from cluster.kube_client import ApiServer
 
 certs_app = typer.Typer(help="Show and renew an installation's certificates.", no_args_is_help=True)
@@ -35,30 +31,10 @@ UNDER_WAY = 1
 """Exit status while a rotation is in progress."""
 
 
-@certs_app.callback()
-def _certs() -> None:
-    """Show and renew an installation's certificates."""
-
-
-NameArgument = Annotated[
-    str, typer.Argument(help="Name of the installation, which is that of its webhook configuration.")
-]
-NamespaceOption = Annotated[
-    str | None,
-    typer.Option(
-        "--namespace",
-        "-n",
-        show_default="the pod's own, or gpu-fraction-injector",
-        help="Namespace of its Secrets.",
-    ),
-]
-
-
 @certs_app.command()
-def status(  # noqa: PLR0913 each is an option of the command
-    name: NameArgument = CHART_NAME,
+def status(
     *,
-    namespace: NamespaceOption = None,
+    release: ReleaseOption = RELEASE,
     webhook_endpoint: Annotated[
         list[str] | None,
         typer.Option(metavar="HOST:PORT", show_default="those of the Service", help="Webhook to connect to."),
@@ -71,7 +47,10 @@ def status(  # noqa: PLR0913 each is an option of the command
 
     It reads Secrets, so it needs an administrator's rights. Exit status: 0 steady, 1 rotation in progress.
     """
-    where_to_look = _namespace(namespace, kubeconfig)
+    # Here and not above: help does not wait for the code that reads certificates.
+    from certs.rotation import RotationSettings, Wait, decide, phase  # noqa: PLC0415
+
+    where_to_look, name = release_of(release)
     what = f"certificates of {name} in {where_to_look} cannot be read"
     seen = ask(kubeconfig, context, lambda api: _look(api, where_to_look, name, webhook_endpoint or ()), what)
     now, where = datetime.now(UTC), phase(seen)
@@ -88,17 +67,12 @@ def status(  # noqa: PLR0913 each is an option of the command
 
 
 @certs_app.command()
-def rotate(  # noqa: PLR0913 each is an option of the command
-    name: NameArgument = CHART_NAME,
+def rotate(
     *,
+    release: ReleaseOption = RELEASE,
     authority: Annotated[
         bool, typer.Option("--authority", help="Also renew the CA; the old one stays trusted for a day.")
     ] = False,
-    namespace: NamespaceOption = None,
-    lease: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", show_default="<name>-controller", help="The controller's Lease."),
-    ] = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
@@ -108,11 +82,12 @@ def rotate(  # noqa: PLR0913 each is an option of the command
     old one until they have the new one. Only for certificates that the controller issues (tls.mode
     self-managed). Exit status: 0 requested, 1 a change of the CA is already in progress, 2 not possible.
     """
-    where = _namespace(namespace, kubeconfig)
+    where, name = release_of(release)
     suffix, key = ("ca", "ca.key") if authority else ("tls", "tls.key")
 
     async def drop(api: ApiServer) -> None:
         # Here and not above: the other subcommands must start without the Kubernetes client.
+        from certs.rotation import Phase, phase  # noqa: PLC0415
         from controller.certificates.rotate import drop_key, has_leader  # noqa: PLC0415
 
         seen = await _look(api, where, name, ())
@@ -121,20 +96,13 @@ def rotate(  # noqa: PLR0913 each is an option of the command
         if authority and phase(seen) not in {Phase.STEADY, Phase.RETIRING}:
             say(f"a change of the CA is in progress, {phase(seen).value}: see fraction-injector certs status")
             raise typer.Exit(UNDER_WAY)
-        if not await has_leader(api, where, lease or f"{name}-controller", datetime.now(UTC)):
+        if not await has_leader(api, where, f"{name}-controller", datetime.now(UTC)):
             fail(f"no controller leads in {where}, so nobody would issue a new certificate: start one first")
         await drop_key(api, where, f"{name}-{suffix}", key)
 
     ask(kubeconfig, context, drop, f"certificates of {name} in {where} cannot be changed")
     what = "CA, and then a leaf of it" if authority else "leaf"
     say(f"Secret {where}/{name}-{suffix} has lost its key: the controller issues a new {what} within seconds")
-
-
-def _namespace(given: str | None, kubeconfig: Path | None) -> str:
-    if given is None and kubeconfig_of(kubeconfig) is None:
-        with contextlib.suppress(OSError):
-            return POD_NAMESPACE.read_text().strip()
-    return given or CHART_NAMESPACE
 
 
 async def _look(api: ApiServer, namespace: str, name: str, endpoints: Sequence[str]) -> Observation:
@@ -145,7 +113,7 @@ async def _look(api: ApiServer, namespace: str, name: str, endpoints: Sequence[s
     store = CertificateStore(api, Installation(namespace, name, tuple(endpoints)))
     if not await store.exists():
         names = f"{name}-ca and {name}-tls"
-        fail(f"namespace {namespace} has no Secrets {names}: name the installation and --namespace")
+        fail(f"namespace {namespace} has no Secrets {names}: name the installation by --release")
     return (await read_state(store, ())).seen
 
 

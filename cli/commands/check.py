@@ -2,56 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.manifests import STANDARD_INPUT, ManifestError, read_inventory
-from cli.options import (
-    UNUSABLE,
-    FilenameOption,
-    OutputFormat,
-    OutputOption,
-    PoliciesOption,
-    fail,
-    files_of,
-    read_policies,
-)
+from cli.options import UNUSABLE, FilenameOption, OutputFormat, OutputOption, PoliciesOption, files_of
 from cli.printing import say, say_json
-from modes.facts import NodeFact
-from policies.loading.clearml_chart import read_chart_values
-from policies.loading.lint import lint
-from policies.loading.loader import load_policies, parse_policies
-from policies.loading.policy_set import DEFAULT, PolicySet
-from policies.loading.strict_yaml import MAX_BYTES, Document, read_documents
-from policies.loading.values import are_values, charts_in, policies_of_values, problems_from_1_36
-from policies.model.problems import PolicyError, Problem, UnreadableError
+from policies.model.problems import Problem
 from service.options import DEFAULT_POLICIES
 
-FROM_1_36 = "for Kubernetes 1.36 and newer, where mode auto is dra; or set resources.mode: per-gpu"
-KINDS = frozenset({"Policy", "Limiter", "Queues"})
-
-
-@dataclass(frozen=True, slots=True)
-class CheckLine:
-    """One result."""
-
-    level: Literal["ok", "note", "error"]
-    file: str
-    """The folder or file, and for problems of a folder the file in it."""
-    line: int = 0
-    """From 1; 0 for a whole file."""
-    path: str = ""
-    """Dotted path of the value."""
-    text: str = ""
-
-
-QueueReport = Callable[[Path, Sequence[Document]], Iterator[CheckLine]]
+if TYPE_CHECKING:
+    from cli.checked_files import CheckLine
 
 
 def check(  # noqa: PLR0913 each is an option of the command
@@ -82,123 +44,18 @@ def check(  # noqa: PLR0913 each is an option of the command
 
     Exit status: 0 fine, 1 mistakes, 2 something cannot be read.
     """
-    policy_set = read_policies(policies)
-    nodes = _nodes(inventory, policy_set)
-    report = partial(_of_queues, policy_set=policy_set, namespace=namespace, nodes=nodes)
-    lines: list[CheckLine] = []
-    unreadable = [path for path in files_of(paths, filename) if not _check(path, report, lines)]
+    # Here and not above: help does not wait for the policies' code.
+    from cli.checked_files import check_paths  # noqa: PLC0415
+
+    lines, all_read = check_paths(files_of(paths, filename), policies, inventory, namespace)
     if output is OutputFormat.JSON:
         say_json(lines)
     else:
         for line in lines:
             _print(line)
-    if unreadable:
+    if not all_read:
         raise typer.Exit(UNUSABLE)
     raise typer.Exit(1 if any(line.level == "error" for line in lines) else 0)
-
-
-def _nodes(inventory: Path | None, policy_set: PolicySet) -> list[NodeFact] | None:
-    try:
-        return read_inventory(inventory, policy_set.resource_names).nodes if inventory is not None else None
-    except ManifestError as error:
-        fail(str(error))
-
-
-def _check(path: Path, report: QueueReport, lines: list[CheckLine]) -> bool:
-    """Add the results of a path; return False if it cannot be read."""
-    try:
-        for line in _fine(path, path, load_policies(path)) if path.is_dir() else _of_file(path, report):
-            lines.append(line)  # noqa: PERF402 what was found before an error counts
-    except OSError as error:
-        problem = Problem(path.name, 0, "", f"cannot be read: {error.strerror}")
-        lines.append(_line(path.parent, problem, "error"))
-        return False
-    except PolicyError as error:
-        folder = path if path.is_dir() else path.parent
-        lines += [_line(folder, problem, "error") for problem in error.problems]
-        return not isinstance(error, UnreadableError)
-    return True
-
-
-def _of_file(path: Path, report: QueueReport) -> Iterator[CheckLine]:
-    content, name = _content(path), path.name
-    documents = read_documents(name, content)
-    if any(isinstance(each.data, dict) and each.data.get("kind") in KINDS for each in documents):
-        yield from _fine(path, path.parent, parse_policies({name: content} | _default(documents)))
-        return
-    foreign = [each.problem((), rule) for each in documents if (rule := _foreign(each.data))]
-    yield from (_line(path.parent, problem, "error") for problem in foreign)
-    parts = [each for document in documents if not _foreign(document.data) for each in charts_in(document)]
-    own = [each for each in parts if are_values(each)]
-    others = [each for each in parts if each not in own]
-    if others or not (own or foreign):
-        yield from report(path, others)
-    if own:
-        yield from _fine(path, path.parent, policies_of_values(own))
-        newer = (replace(each, rule=f"{each.rule} ({FROM_1_36})") for each in problems_from_1_36(own))
-        yield from (_line(path.parent, problem, "note") for problem in newer)
-
-
-def _foreign(data: Any) -> str | None:
-    """Say what a document is that is neither policies nor values of a chart, and what to do with it."""
-    reads = "check reads policies and the values of charts"
-    if not isinstance(data, dict):
-        return f"is {'a list' if isinstance(data, list) else 'plain text'}, not a mapping: {reads}"
-    kind = data.get("kind")
-    if not isinstance(kind, str) or "apiVersion" not in data:
-        return None
-    if kind in {"Node", "NodeList"}:
-        return f"is a Kubernetes object of kind {kind}: give nodes to --inventory"
-    # Here and not above: see _of_queues.
-    from cli.pod_templates import pod_templates  # noqa: PLC0415
-
-    has_pods = kind == "AdmissionReview" or pod_templates({"found": data})
-    advice = "`fraction-injector explain` says what its pods get" if has_pods else reads
-    return f"is a Kubernetes object of kind {kind}: {advice}"
-
-
-def _content(path: Path) -> bytes:
-    if path == STANDARD_INPUT:
-        return sys.stdin.buffer.read(MAX_BYTES + 1)
-    with path.open("rb") as stream:
-        return stream.read(MAX_BYTES + 1)
-
-
-def _default(documents: Sequence[Document]) -> dict[str, bytes]:
-    """Return the built-in default policy for a file that is checked alone and does not have one."""
-    named = [each.data.get("name") for each in documents if isinstance(each.data, dict)]
-    return {} if DEFAULT in named else {"(default).yaml": (DEFAULT_POLICIES / "default.yaml").read_bytes()}
-
-
-def _of_queues(
-    path: Path,
-    documents: Sequence[Document],
-    policy_set: PolicySet,
-    namespace: str,
-    nodes: Sequence[NodeFact] | None,
-) -> Iterator[CheckLine]:
-    # Here and not above: help and usage errors do not wait for the webhook's code.
-    from cli.queue_report import report_queues  # noqa: PLC0415
-
-    found = read_chart_values(path.name, documents)
-    reported, problems = report_queues(found, policy_set, namespace, nodes)
-    yield from (CheckLine("ok", str(path), text=line) for line in reported)
-    yield from (_line(path.parent, problem, "error") for problem in problems)
-
-
-def _fine(path: Path, folder: Path, policy_set: PolicySet) -> Iterator[CheckLine]:
-    """Yield advice, and what there is."""
-    own = [problem for problem in lint(policy_set) if not problem.file.startswith("(")]
-    yield from (_line(folder, problem, "note") for problem in own)
-    parts = policy_set.parts
-    limiters = sum("/" not in source.document.file for _, source in parts.limiters.values())
-    policies = sum(not source.document.file.startswith("(") for _, source in parts.policies.values())
-    counts = f"policies: {policies}, limiters of your own: {limiters}, queues: {len(parts.queues)}"
-    yield CheckLine("ok", str(path), text=f"{path} is fine ({counts}), digest {policy_set.digest}")
-
-
-def _line(folder: Path, problem: Problem, level: Literal["note", "error"]) -> CheckLine:
-    return CheckLine(level, str(folder / problem.file), problem.line, problem.path, problem.rule)
 
 
 def _print(line: CheckLine) -> None:

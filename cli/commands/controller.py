@@ -5,8 +5,6 @@ from __future__ import annotations
 from cli.options import fail
 from cli.process_command import process_command
 from controller.options import ControllerOptions
-from service.http.serving import run
-from service.log import configure_logging
 
 
 @process_command
@@ -18,6 +16,8 @@ def controller(options: ControllerOptions) -> None:
     # Here and not above: the other subcommands must start without the Kubernetes client.
     from cluster.endpoint import NoApiServerError  # noqa: PLC0415
     from controller.process import run_controller  # noqa: PLC0415
+    from service.http.serving import run  # noqa: PLC0415
+    from service.log import configure_logging  # noqa: PLC0415
 
     configure_logging(options.log_level, options.log_format)
     try:

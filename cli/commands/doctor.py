@@ -10,15 +10,14 @@ import typer
 
 from cli.cluster import ask
 from cli.options import (
-    CHART_NAME,
-    CHART_NAMESPACE,
+    RELEASE,
     ContextOption,
     KubeconfigOption,
-    NameOption,
-    NamespaceOption,
     OutputFormat,
     OutputOption,
+    ReleaseOption,
     fail,
+    release_of,
 )
 from cli.printing import say, say_json
 
@@ -35,8 +34,7 @@ def doctor(  # noqa: PLR0913 each is an option of the command
         str | None, typer.Argument(show_default="all", help="Check the GPUs of only this node.")
     ] = None,
     *,
-    name: NameOption = CHART_NAME,
-    namespace: NamespaceOption = CHART_NAMESPACE,
+    release: ReleaseOption = RELEASE,
     try_namespace: Annotated[
         str,
         typer.Option(metavar="NAMESPACE", help="Namespace of the labelled pod that is created in a dry run."),
@@ -62,6 +60,7 @@ def doctor(  # noqa: PLR0913 each is an option of the command
     from doctor.checks import CHECKS, run_checks  # noqa: PLC0415
     from doctor.reader import Scope, read_installation  # noqa: PLC0415
 
+    namespace, name = release_of(release)
     tried = None if no_trial else try_namespace
     scope = Scope(namespace=namespace, name=name, node=node, try_namespace=tried, brief=brief)
     question = partial(read_installation, scope=scope)

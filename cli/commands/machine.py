@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
+from shutil import disk_usage
 from typing import Annotated
 
 import typer
 
 from baremetal.store import StoreError
 from cli.commands.doctor import end_with
-from cli.commands.ledger import (
-    FreeOption,
-    LedgerOutput,
-    LedgerOutputOption,
-    Shown,
-    WatchOption,
-    show,
-)
-from cli.ledger_filter import Filter
-from cli.options import OutputFormat, OutputOption, fail
+from cli.commands.ledger import FreeOption, LedgerOutputOption, WatchOption
+from cli.options import LedgerOutput, OutputFormat, OutputOption, fail
 from cli.task_options import StateOption, is_running, open_store
 
 MAX_WAITING = 1000
@@ -35,6 +28,10 @@ def ledger(
     state: StateOption = None,
 ) -> None:
     """Show the cards of this machine slice by slice, and the tasks that hold them."""
+    # Here and not above: help does not wait for the screen's code.
+    from cli.ledger_filter import Filter  # noqa: PLC0415
+    from cli.ledger_screen import Shown, show  # noqa: PLC0415
+
     store, _ = open_store(state)
 
     def read() -> Shown:
@@ -55,8 +52,13 @@ def doctor(*, output: OutputOption = OutputFormat.TEXT, state: StateOption = Non
 
     store, folder = open_store(state)
     try:
-        running, waiting = store.running(), store.waiting(-1)
-        lines = check_machine(store.read_machine(), runs=is_running(folder), running=running, waiting=waiting)
+        lines = check_machine(
+            store.read_machine(),
+            runs=is_running(folder),
+            running=store.running(),
+            waiting=store.waiting(-1),
+            free_bytes=disk_usage(folder).free,
+        )
     except StoreError as error:
         fail(str(error))
     end_with(lines, output)

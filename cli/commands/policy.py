@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cli.options import OutputFormat, OutputOption, PoliciesOption, fail, read_policies
 from cli.printing import say, say_json
 from ledger.queue_names import sanitised
-from policies.loading.policy_set import PolicySet
-from policies.loading.provenance import Value, trace
-from policies.loading.reference import json_schema, markdown
 from policies.model.problems import did_you_mean, quoted
 from service.options import DEFAULT_POLICIES
+
+if TYPE_CHECKING:
+    from policies.loading.policy_set import PolicySet
+    from policies.loading.provenance import Value
 
 MAX_QUEUES_NAMED = 20
 
@@ -32,6 +33,8 @@ def show(
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Show the policy that pods of a namespace and queue follow, and where each value comes from."""
+    from policies.loading.provenance import trace  # noqa: PLC0415 help does not wait for the policies' code
+
     policy_set = read_policies(policies)
     note = _checked_queue(policy_set, namespace, queue, queue_id)
     effective = policy_set.resolve(namespace, queue, queue_id)
@@ -58,6 +61,8 @@ def schema(
     tables: Annotated[bool, typer.Option("--tables", help="Print Markdown tables, as in the docs.")] = False,
 ) -> None:
     """Print the JSON Schema of policy files, for editors that complete and check them."""
+    from policies.loading.reference import json_schema, markdown  # noqa: PLC0415 as above
+
     typer.echo(markdown() if tables else json.dumps(json_schema(), indent=2), nl=not tables)
 
 

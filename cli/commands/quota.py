@@ -9,14 +9,15 @@ import typer
 
 from cli.cluster import ask
 from cli.options import (
-    CONFIG_MAP,
+    RELEASE,
+    AllNamespacesOption,
     ContextOption,
     KubeconfigOption,
     OutputFormat,
     OutputOption,
-    PoliciesConfigMapOption,
-    config_map_of,
+    ReleaseOption,
     fail,
+    release_of,
 )
 from cli.printing import say, say_json, table
 from policies.model.problems import PolicyError
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from ledger.placement_request import Quota
 
 
-def quota(
+def quota(  # noqa: PLR0913 each is an option of the command
     *,
     namespace: Annotated[
         str | None,
@@ -37,8 +38,9 @@ def quota(
             help="Only the quota of this namespace, and those of queues that apply in it.",
         ),
     ] = None,
+    all_namespaces: AllNamespacesOption = False,
     output: OutputOption = OutputFormat.TEXT,
-    policies_config_map: PoliciesConfigMapOption = None,
+    release: ReleaseOption = RELEASE,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
@@ -49,12 +51,13 @@ def quota(
     # Here and not above: the other subcommands must start without the Kubernetes client.
     from describe.quota_report import read_quotas  # noqa: PLC0415
 
-    place, name = config_map_of("--policies-config-map", policies_config_map, CONFIG_MAP)
+    place, name = release_of(release)
+    namespace = None if all_namespaces else namespace
     try:
-        question = partial(read_quotas, namespace=place, config_map=name)
+        question = partial(read_quotas, namespace=place, config_map=f"{name}-policies")
         found = ask(kubeconfig, context, question, "the quotas cannot be counted")
     except PolicyError as error:
-        fail(f"the policies of ConfigMap {place}/{name} are broken\n{error}")
+        fail(f"the policies of ConfigMap {place}/{name}-policies are broken\n{error}")
     counted = [_as_json(each) for each in found if namespace is None or _counts_in(each.quota, namespace)]
     if output is OutputFormat.JSON:
         say_json(counted)

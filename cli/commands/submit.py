@@ -9,11 +9,11 @@ from typing import Annotated
 import msgspec
 import typer
 
-from baremetal.store import StoreError
-from baremetal.task import MAX_PRIORITY, MAX_SUBMISSION_BYTES, Submission
+from baremetal.store import StoreError, TaskStore
+from baremetal.task import MAX_PRIORITY, MAX_SUBMISSION_BYTES, OVER, Submission
 from cli.options import fail
 from cli.printing import say
-from cli.task_options import StateOption, open_store
+from cli.task_options import FOLLOW_SECONDS, StateOption, open_store
 from policies.model.problems import quoted
 
 
@@ -24,6 +24,9 @@ def submit(
     priority: Annotated[
         int, typer.Option(min=-MAX_PRIORITY, max=MAX_PRIORITY, help="In its queue; higher ones go first.")
     ] = 0,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Return when the task has ended, with its exit code.")
+    ] = False,
     state: StateOption = None,
 ) -> None:
     """Add a task to a queue of `machine run`, and print its number.
@@ -43,6 +46,24 @@ def submit(
     say(str(number))
     if machine is None:
         say("it waits until `machine run` is started", err=True)
+    if wait:
+        raise typer.Exit(_exit_code(store, number))
+
+
+def _exit_code(store: TaskStore, number: int) -> int:
+    """Wait until a task has ended; return its exit code as shells have it, and 1 if it has none."""
+    while True:
+        try:
+            task = store.task(number)
+        except StoreError as error:
+            fail(str(error))
+        if task is None or task.state in OVER:
+            break
+        time.sleep(FOLLOW_SECONDS)
+    if task is not None and task.state == "succeeded":
+        return 0
+    code = (task.exit_code if task is not None else None) or 1
+    return code if code > 0 else 128 - code
 
 
 def _checked(queue: str, command: tuple[str, ...], priority: int) -> Submission:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from baremetal.attempt import Attempt
 from baremetal.machine import Machine
 from baremetal.runner import attempt_folder
 from baremetal.store import StoreError, TaskStore
@@ -18,7 +20,7 @@ from baremetal.supervisor import LOG
 from baremetal.task import OVER, Task
 from cli.options import OutputFormat, OutputOption, fail
 from cli.printing import say, say_json, table
-from cli.task_options import StateOption, is_running, open_store
+from cli.task_options import FOLLOW_SECONDS, StateOption, is_running, open_store
 
 NumberArgument = Annotated[
     int, typer.Argument(metavar="NUMBER", min=1, max=2**63 - 1, help="Number of the task.")
@@ -26,7 +28,6 @@ NumberArgument = Annotated[
 MAX_WAITING, MAX_OVER = 200, 10
 """Tasks that are listed."""
 MAX_COMMAND = 60
-FOLLOW_SECONDS = 0.5
 _CHUNK = 65536
 
 
@@ -60,7 +61,7 @@ def logs(
         task = _known(store, number)
         if task.attempt != attempt:
             offset, attempt = 0, task.attempt
-        offset += _print(attempt_folder(folder, task) / LOG, offset)
+        offset = _print(attempt_folder(folder, task) / LOG, offset)
         if not follow or task.state in OVER:
             break
         time.sleep(FOLLOW_SECONDS)
@@ -74,17 +75,40 @@ def cancel(number: NumberArgument, *, state: StateOption = None) -> None:
     try:
         before = store.cancel(number, time.time())
     except StoreError as error:
-        fail(str(error))
+        _end_without_note(store, folder, number, error)
+        return
     if before is None:
         fail(f"no task {number}")
     if before in OVER:
-        fail(
-            f"task {number} has {before}"
-            if before in {"succeeded", "failed"}
-            else f"task {number} is {before}"
-        )
+        fail(f"task {number} {'has' if before in {'succeeded', 'failed'} else 'is'} {before}")
     if before == "running" and not is_running(folder):
         say("it is ended once `machine run` is started again", err=True)
+
+
+def _end_without_note(store: TaskStore, folder: Path, number: int, problem: StoreError) -> None:
+    """End a task that runs through its supervisor, as where the disk is full; or fail with the problem."""
+    task = _known(store, number)
+    if task.state != "running":
+        fail(str(problem))
+    try:
+        Attempt(attempt_folder(folder, task), mark="").end()
+    except OSError as error:
+        fail(f"{problem}; {error}")
+    say(f"it is ended, and will be listed as failed: {problem}", err=True)
+
+
+def retry(number: NumberArgument, *, state: StateOption = None) -> None:
+    """Submit a task again that has ended, with its command, folder and variables; print its new number."""
+    store, _ = open_store(state)
+    task = _known(store, number)
+    if task.state not in OVER:
+        fail(f"task {number} is {task.state}: it has not ended")
+    if task.submission.source_id is not None:
+        fail(f"task {number} is ClearML's: put it into its queue again there")
+    try:
+        say(str(store.submit(task.submission, time.time())))
+    except StoreError as error:
+        fail(str(error))
 
 
 def _known(store: TaskStore, number: int) -> Task:
@@ -96,18 +120,16 @@ def _known(store: TaskStore, number: int) -> Task:
 
 
 def _print(log: Path, offset: int) -> int:
-    """Print a file from an offset on, unchanged, as it is the user's own; return the number of bytes."""
+    """Print a file from an offset on, unchanged, as it is the user's own; return where it ends."""
     try:
         with log.open("rb") as file:
-            file.seek(offset)
-            count = 0
+            file.seek(offset if offset <= log.stat().st_size else 0)
             while chunk := file.read(_CHUNK):
                 sys.stdout.buffer.write(chunk)
-                count += len(chunk)
             sys.stdout.flush()
-            return count
+            return file.tell()
     except FileNotFoundError:
-        return 0
+        return offset
     except OSError as error:
         if error.filename is None:
             raise  # standard output
@@ -127,7 +149,7 @@ def _row(task: Task) -> tuple[str, ...]:
     state = f"{task.state} ({task.exit_code})" if task.exit_code else task.state
     if task.cancelled and task.state == "running":
         state = "ending"
-    command = " ".join(task.submission.command)
+    command = shlex.join(task.submission.command)
     command = command if len(command) <= MAX_COMMAND else f"{command[:MAX_COMMAND]}…"
     gpus = ",".join(map(str, task.indices)) or "-"
     return (
@@ -135,18 +157,19 @@ def _row(task: Task) -> tuple[str, ...]:
         task.submission.queue,
         state,
         gpus,
-        str(task.slices or "-"),
+        str(task.slices * len(task.indices) or "-"),
         _duration(task),
         f"{command}  [{task.note}]" if task.note else command,
     )
 
 
 def _duration(task: Task) -> str:
-    """Return how long it ran, or has waited."""
+    """Return how long it has run or waited."""
     since = task.started_at if task.started_at is not None else task.submitted_at
     seconds = max(0, int((task.ended_at or time.time()) - since))
     hours, rest = divmod(seconds, 3600)
-    return f"{hours}:{rest // 60:02}:{rest % 60:02}"
+    how = "waits" if task.state == "waiting" else "ran" if task.started_at is not None else "waited"
+    return f"{how} {hours}:{rest // 60:02}:{rest % 60:02}"
 
 
 def _shown(task: Task) -> Task:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from cli.options import fail, read_ledger, read_policies
 from cli.process_command import process_command
 from policies.model.problems import PolicyError
-from service.http.serving import run
-from service.log import configure_logging
 from webhook.options import WebhookOptions
-from webhook.process import WebhookProcess
 
 
 @process_command
@@ -22,6 +19,11 @@ def webhook(options: WebhookOptions) -> None:
     Try: fraction-injector webhook --self-signed --port 8443 --inventory nodes.yaml, then
     curl --cacert ca.pem -H 'content-type: application/json' --data @review.json https://localhost:8443/mutate
     """
+    # Here and not above: help does not wait for the server.
+    from service.http.serving import run  # noqa: PLC0415
+    from service.log import configure_logging  # noqa: PLC0415
+    from webhook.process import WebhookProcess  # noqa: PLC0415
+
     configure_logging(options.log_level, options.log_format)
     ledger = read_ledger(read_policies(options.policies), options.inventory) if options.inventory else None
     try:

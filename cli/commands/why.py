@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import textwrap
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
@@ -21,7 +23,6 @@ from cli.options import (
     resource_names_of,
 )
 from cli.printing import facts, say, say_json
-from cli.terminal import Terminal
 from modes.resource_names import ONE_GPU_RESOURCE
 
 if TYPE_CHECKING:
@@ -77,12 +78,10 @@ def why(  # noqa: PLR0913 each is an option of the command
 
 def _print(answer: WhyAnswer) -> None:
     """Print the paragraph, wrapped if there is a screen; and, on stderr, what could not be read."""
-    console = Terminal(soft_wrap=True)
     text = answer.text
-    if console.is_terminal:
-        text = "\n".join(
-            textwrap.wrap(text, max(1, console.width), break_long_words=False, break_on_hyphens=False)
-        )
+    if sys.stdout.isatty():
+        width = max(1, shutil.get_terminal_size().columns)
+        text = textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
     say(text)
     for each in answer.unread:
         say(f"Not read: {each}", err=True)

@@ -78,11 +78,7 @@ class BundleLoop:
     """Keeps the caBundle equal to the CA of a mounted Secret that somebody else issues."""
 
     def __init__(
-        self,
-        store: CertificateStore,
-        leadership: Leadership,
-        metrics: CertificateMetrics,
-        directory: Path,
+        self, store: CertificateStore, leadership: Leadership, metrics: CertificateMetrics, directory: Path
     ) -> None:
         self._store = store
         self._leadership = leadership

@@ -63,12 +63,7 @@ def path_of(namespace: str, name: str = "") -> str:
 def manifest(namespace: str, name: str, spec: Any) -> dict[str, Any]:
     """Return a template to create."""
     metadata = {"name": name, "namespace": namespace, "labels": {TEMPLATE_LABEL: "share"}}
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "ResourceClaimTemplate",
-        "metadata": metadata,
-        "spec": spec,
-    }
+    return {"apiVersion": API_VERSION, "kind": "ResourceClaimTemplate", "metadata": metadata, "spec": spec}
 
 
 def _watched(found: _Template) -> SeenTemplate:

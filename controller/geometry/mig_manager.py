@@ -13,7 +13,7 @@ from cluster.kube_client import MERGE_PATCH, ApiError, ApiServer
 from cluster.listing import list_all, objects_at
 from cluster.object_reader import ConfigMap
 from controller.geometry.mig_config import KEY, MigConfigFile
-from controller.watch.mig_facts import HasReason, MigPodSpec, mig_pod
+from controller.watch.mig_facts import MigPodSpec, mig_pod
 from kube.names import (
     MIG_CHANGE_ANNOTATION,
     MIG_CONFIG_LABEL,
@@ -90,11 +90,10 @@ class MigManager:
         """Return the instances that pods bound to a node hold, as the API server knows them now."""
         bound = objects_at("/api/v1/pods", _Pod, {"fieldSelector": f"spec.nodeName={node}"})
         held = Counter[str]()
-        none: tuple[HasReason, ...] = ()
         for pod in await list_all(self._api, bound):
             if pod.status is not None and pod.status.phase in ("Succeeded", "Failed"):
                 continue
-            asked = mig_pod("", "", pod.spec, none)
+            asked = mig_pod("", "", pod.spec, ())
             held.update(dict(asked.wants) if asked is not None else {})
         return held
 

@@ -33,11 +33,8 @@ class ClaimRoomFinder:
             kinds: kinds of GPU that its pod accepts.
             demands: the pod's demands on its node.
         """
-        is_listed, asked = (
-            self._state.offers_listed.is_set() and self._state.claims_listed.is_set(),
-            claim.asked,
-        )
-        if not is_listed or asked is None:
+        state, asked = self._state, claim.asked
+        if asked is None or not (state.offers_listed.is_set() and state.claims_listed.is_set()):
             return None
         kind = claim.driver, asked, kinds, digest_of(demands)
         return await self._walks.find(kind, lambda: self._walk(claim.driver, asked, kinds, demands))
@@ -67,6 +64,6 @@ def refusals(known: Mapping[str, SeenNode] | None, own: OwnDemands) -> Callable[
             return "deleted"
         if not node.fact.usable:
             return "cordoned or not ready"
-        return "" if own.accept(node.fact) is not False else f"excluded by the pod's own {OWN_DEMANDS}"
+        return "" if own.accept(node.fact) is not False else f"excluded by the pod's {OWN_DEMANDS}"
 
     return why_not

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from cluster.kube_client import REQUEST_SECONDS, ApiServer
-from kube.objects import Affinity, PodClaim
+from kube.objects import PodClaim
+from kube.other_constraints import ConstrainedSpec
 from kube.scheduling import Constraints, Toleration
 from modes.facts import PodKey
 
@@ -24,10 +25,9 @@ class _Metadata(msgspec.Struct, rename="camel"):
     deletion_timestamp: str | None = None
 
 
-class _Spec(msgspec.Struct, rename="camel"):
+class _Spec(ConstrainedSpec, rename="camel"):
     node_name: str | None = None
     node_selector: dict[str, str] | None = None
-    affinity: Affinity | None = None
     tolerations: tuple[Toleration, ...] | None = None
     scheduling_gates: list[Any] | None = None
     resource_claims: list[NamedClaim] | None = None

@@ -49,6 +49,8 @@ class PodDemands:
     """Kinds of GPU that it accepts."""
     claim: ShareClaim | None = None
     """The claim of its share, without the cards that it could take; None for a pod without one."""
+    not_considered: str = ""
+    """What keeps it off nodes and did not count when its GPU was chosen, in words."""
 
 
 async def read_demands(api: ApiServer, pod: SeenPod) -> PodDemands | None:
@@ -67,7 +69,8 @@ async def read_demands(api: ApiServer, pod: SeenPod) -> PodDemands | None:
             # Anyone can name a template like ours in another claim: then none is found.
             claim = await read_claim_of_pod(api, key[0], stored, _raise) or ShareClaim(state="unread")
     demands = stored.constraints
-    return PodDemands(demands if demands.size() <= MAX_BYTES else "too long", kinds_of(stored), claim)
+    of_node: Constraints | TooLong = demands if demands.size() <= MAX_BYTES else "too long"
+    return PodDemands(of_node, kinds_of(stored), claim, stored.spec.not_considered)
 
 
 def _raise(_what: str, error: Exception) -> NoReturn:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from controller.watch.resources import InjectedPod, Owner, SeenPod
+from kube.other_constraints import chosen_without
 from ledger.free_nodes import FreeNodes
 from ledger.why import NO_AGENT_WITH_ROOM, free_there, left_out, needs, way_out
 from ledger.why_claim import ShareClaim, request_of, waiting_claim
@@ -89,21 +90,22 @@ def _names(index_text: str, fact: PodFact) -> bool:
 
 
 def waiting_message(
-    fact: PodFact, free: FreeNodes, names: ResourceNames, owner: Owner | None = None
+    fact: PodFact, free: FreeNodes, names: ResourceNames, owner: Owner | None = None, not_considered: str = ""
 ) -> str | None:
     """Return what a waiting pod needs, what is free where it could go, and what would help.
 
     None if it does not wait for slices: no usable node has such GPUs (cordoned, not ready), or one has enough
-    free, so the scheduler has another reason.
+    free, so the scheduler has another reason, which may be what was `not_considered` when it was placed.
     """
+    without = chosen_without(not_considered) if fact.gpus and not_considered else None
     if free.has_room or not (free.most or free.shut_out):
-        return None
-    parts = [f"needs {needs(fact, names)}"]
+        return without if free.has_room else None
+    parts = [without, f"needs {needs(fact, names)}"]
     if free.most:
         parts += [NO_AGENT_WITH_ROOM] if free.by_agent else []
         parts += [f"free now: {free_there(free)}", left_out(free), way_out(free, owner)]
     else:
-        parts += [left_out(free), "change these in its manifest"]
+        parts += [left_out(free), "change these if its manifest has them"]
     return "; ".join(filter(None, parts))[:MAX_MESSAGE]
 
 

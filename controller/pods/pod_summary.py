@@ -23,6 +23,7 @@ def summary_of(pod: SeenPod, free: FreeNodes | None) -> PodSummary:
         asked=injected.asked,
         label=injected.label,
         policy=injected.injected.partition("@")[0] if injected.injected is not None else None,
+        by_agent=pod.is_limited_by_agent,
         owner=injected.owner,
         drift=drift(pod.fact, injected) if injected.injected is not None else None,
         lacks_slices=injected.lacks_slices,

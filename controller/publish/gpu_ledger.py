@@ -48,6 +48,7 @@ class GpuStatus(msgspec.Struct, frozen=True, rename="camel"):
     memory_mib: int | None = msgspec.field(default=None, name="memoryMiB")
     shares: tuple[Holding, ...] = ()
     unlisted: Unlisted | None = None
+    model: str | None = None
 
 
 class CardShareStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -201,6 +202,7 @@ def _gpu_status(gpu: GpuView) -> GpuStatus:
         gpu.memory_mib,
         tuple(map(_bounded_share, gpu.shares)),
         _bounded_rest(gpu.unlisted),
+        gpu.model,
     )
 
 
@@ -238,6 +240,7 @@ def view_of(ledger: GpuLedger) -> NodeView | None:
             gpu.memory_mib,
             gpu.unlisted,
             usable,
+            gpu.model,
         )
         for gpu in status.gpus
     )

@@ -108,7 +108,7 @@ class LedgerCollector(Collector):
         totals = ledger.totals()
         yield _gauge("gpus", "GPUs with their own resource name.", totals.gpus)
         yield _gauge("slices_capacity", "Slices that can be allocated.", totals.capacity)
-        yield _gauge("slices_used", "Allocated slices, reserved ones included.", totals.used)
+        yield _gauge("slices_allocated", "Allocated slices, reserved ones included.", totals.used)
         yield _gauge(
             "slices_free", "Slices for new pods; none of cordoned GPUs and unusable nodes.", totals.free
         )

@@ -132,7 +132,7 @@ class WaitingReasons:
         if asked is None or asked.claim is None:
             return WaitingReason(_UNKNOWN_CARDS)
         if asked.of_node == "too long":
-            return WaitingReason(f"its own {OWN_DEMANDS} are too long to compare")
+            return WaitingReason(f"its {OWN_DEMANDS} are too long to compare")
         claim = await self._with_room(seen, asked.claim, asked.kinds, asked.of_node)
         if claim.state == "waiting" and claim.asked is not None and claim.room is None:
             return WaitingReason(_UNKNOWN_CARDS)
@@ -163,11 +163,9 @@ class WaitingReasons:
         if free.has_room:
             return "a node has room: the scheduler has another reason, or tries again"
         if not free.most:
-            return (
-                f"its own {OWN_DEMANDS} exclude all nodes" if free.shut_out or free.not_compared else _NO_GPU
-            )
+            return f"its {OWN_DEMANDS} exclude all nodes" if free.shut_out or free.not_compared else _NO_GPU
         elsewhere = "; another GPU has room" if free.elsewhere is not None else ""
-        return f"needs {needs(seen.fact, self._names)}{elsewhere}"
+        return f"needs {needs(seen.fact, self._names, any_gpu=True)}{elsewhere}"
 
     def _text(self, seen: SeenPod, free: FreeNodes) -> str:
         if seen.injected is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -25,13 +26,17 @@ from service.turns import TurnQueue
 
 MAX_PENDING = 1000
 SECONDS_BETWEEN_EVENTS = 0.1
+RENEW_SECONDS = 300.0
+"""So often it is checked whether the Event on a waiting pod is still right."""
+_RENEWED = frozenset({"WaitingForSlices", "WaitingForCard", "WaitingForQuota"})
 _NORMAL = frozenset({"PlacedElsewhere", "WaitingForQuota", "QuotaHasRoom", "ShareIdle", "IdleShareKept"})
 
 
 class PodEvents:
     """Collects findings, and writes them while this replica leads.
 
-    An Event's name follows from pod and reason, so that no leader repeats another's Event.
+    An Event's name follows from pod and reason, so that no leader repeats another's Event. One on what a
+    pod waits for is written again when it says something else.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of a controller that it joins
@@ -56,6 +61,8 @@ class PodEvents:
         self._claim_room = ClaimRoomFinder(state)
         self._pending: TurnQueue[Finding] = TurnQueue(MAX_PENDING, lambda finding: finding.namespace)
         self._noted: dict[str, None] = {}
+        self._said: dict[str, tuple[float, Finding, str]] = {}
+        """What waiting pods were told, and when that is checked again; the first to check comes first."""
         self._log = get_logger("events")
         state.on_pod(self._note)
 
@@ -66,8 +73,19 @@ class PodEvents:
                 if (pod := self._state.pods.get(key)) is not None:
                     self._note(None, pod)
         while self._leadership.leads:
-            await self._write_event(await self._pending.get())
+            await self._write_event(await self._next())
             await asyncio.sleep(SECONDS_BETWEEN_EVENTS)
+
+    async def _next(self) -> Finding:
+        """Wait for a new finding, or until one of a waiting pod is to be checked again."""
+        due, finding, _ = next(iter(self._said.values()), (None, None, ""))
+        try:
+            async with asyncio.timeout(None if due is None else due - time.monotonic()):
+                return await self._pending.get()
+        except TimeoutError:
+            if finding is None:
+                raise
+            return finding
 
     def _note(self, before: SeenPod | None, after: SeenPod) -> None:
         if not self._leadership.leads:
@@ -91,9 +109,15 @@ class PodEvents:
         if message is None:
             # It may still come to wait for slices: then the scheduler updates the pod again.
             self._noted.pop(_name(finding), None)
+            self._said.pop(_name(finding), None)
             return
-        written = self._metrics.events.labels(finding.reason).inc
-        self._events.write(pod_event(finding, message, datetime.now(UTC)), written)
+        before = self._said.pop(_name(finding), None)
+        if finding.reason in _RENEWED and len(self._said) < MAX_PENDING:
+            self._said[_name(finding)] = (time.monotonic() + RENEW_SECONDS, finding, message)
+        if before is None or before[2] != message:
+            written = self._metrics.events.labels(finding.reason).inc
+            occasion = f"{before[2]} {message}" if before is not None else ""
+            self._events.write(pod_event(finding, message, datetime.now(UTC), occasion), written)
 
     def _in_line(self, finding: Finding) -> str | None:
         """A pod's place in the line of a quota; None if it does not wait in one now."""
@@ -116,7 +140,9 @@ class PodEvents:
             room = await self._claim_room.find(asked.claim, asked.kinds, asked.of_node)
             return waiting_for_card(replace(asked.claim, room=room))
         free = await self._free_nodes.find(pod.fact, asked.of_node, by_agent=pod.is_limited_by_agent)
-        return waiting_message(pod.fact, free, self._names, pod.injected.owner) if free is not None else None
+        if free is None:
+            return None
+        return waiting_message(pod.fact, free, self._names, pod.injected.owner, asked.not_considered)
 
 
 def pod_event(finding: Finding, message: str, now: datetime, occasion: str = "") -> dict[str, Any]:

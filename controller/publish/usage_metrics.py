@@ -1,4 +1,4 @@
-"""Metrics of used slices and MiB, and of quotas. The number of series is bounded, whatever users write.
+"""Metrics of allocated slices and MiB, and of quotas. The number of series is bounded, whatever users write.
 
 Users can set any queue label, so only queues in the policies are shown. Namespaces are shown up to a limit;
 the rest is summed up.
@@ -49,10 +49,12 @@ class UsageCollector(Collector):
         shown_queues = dict(list(of_queues.items())[:MAX_SHOWN])
         used_of_queues = {name: self._ledger.used_of(quota).slices for name, quota in shown_queues.items()}
         yield _gauge(
-            "namespace", "used", "Slices that pods of a namespace have, reserved ones included.", used
+            "namespace", "allocated", "Slices that pods of a namespace have, reserved ones included.", used
         )
         yield _gauge("namespace", "quota", "Slices that a namespace may have.", _limits(of_namespaces))
-        yield _gauge("queue", "used", "Slices that pods of a queue in the policies have.", used_of_queues)
+        yield _gauge(
+            "queue", "allocated", "Slices that pods of a queue in the policies have.", used_of_queues
+        )
         yield _gauge("queue", "quota", "Slices that a queue may have.", _limits(of_queues))
         namespaces = [Quota("namespace", name) for name in used if name != OTHERS]
         yield from self._of_memory("namespace", namespaces, of_namespaces)
@@ -72,7 +74,7 @@ class UsageCollector(Collector):
         used = self._ledger.mib_used_of(of)
         limits = {name: quota.memory_mib for name, quota in quotas.items()}
         documentation = f"MiB of GPU memory that pods of a {scope} have, reserved ones included."
-        yield _gauge(scope, "used", documentation, used, "mib")
+        yield _gauge(scope, "allocated", documentation, used, "mib")
         documentation = f"MiB of GPU memory that a {scope} may have."
         yield _gauge(scope, "quota", documentation, _given(limits), "mib")
 

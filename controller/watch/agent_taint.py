@@ -37,10 +37,7 @@ def hold_patch(known: NodeTaints) -> list[dict[str, Any]]:
     if known.count:
         return [{"op": "add", "path": f"{TAINTS}/-", "value": taint}]
     # None tests that the list is missing: a list that was created meanwhile is never overwritten.
-    return [
-        {"op": "test", "path": TAINTS, "value": None},
-        {"op": "add", "path": TAINTS, "value": [taint]},
-    ]
+    return [{"op": "test", "path": TAINTS, "value": None}, {"op": "add", "path": TAINTS, "value": [taint]}]
 
 
 def release_patch(place: int) -> list[dict[str, Any]]:

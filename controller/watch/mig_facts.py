@@ -62,14 +62,8 @@ class MigPodSpec(PodSpec, rename="camel", gc=False):
     tolerations: tuple[Toleration, ...] | None = None
 
 
-class HasReason(Condition, gc=False):
-    """A condition with its reason."""
-
-    reason: str | None = None
-
-
 def mig_pod(
-    uid: str, created: str, spec: MigPodSpec, conditions: Sequence[HasReason], *, is_ending: bool = False
+    uid: str, created: str, spec: MigPodSpec, conditions: Sequence[Condition], *, is_ending: bool = False
 ) -> MigPod | None:
     """Return a pod's request for MIG instances; None without one.
 

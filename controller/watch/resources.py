@@ -9,7 +9,7 @@ import msgspec
 from cluster.listing import Resource
 from cluster.object_reader import ObjectReader, logged
 from controller.watch.agent_taint import NodeTaints, taints_of
-from controller.watch.mig_facts import HasReason, MigNodeFact, MigPod, MigPodSpec, mig_node, mig_pod
+from controller.watch.mig_facts import MigNodeFact, MigPod, MigPodSpec, mig_node, mig_pod
 from kube.dra import CLAIM_NAME
 from kube.names import (
     CORDON_ANNOTATION,
@@ -20,6 +20,7 @@ from kube.names import (
     SLICES_ANNOTATION,
 )
 from kube.objects import (
+    Condition,
     Node,
     NodeMetadata,
     NodeSpec,
@@ -132,10 +133,6 @@ class _PodMetadata(PodMetadata, rename="camel", kw_only=True, gc=False):
     resource_version: str = ""
 
 
-class _Condition(HasReason, gc=False):
-    message: str | None = None
-
-
 class _Running(msgspec.Struct, rename="camel", gc=False):
     started_at: str = ""
 
@@ -154,7 +151,6 @@ class _ContainerStatus(msgspec.Struct, gc=False):
 
 
 class _PodStatus(PodStatus, rename="camel", gc=False):
-    conditions: tuple[_Condition, ...] | None = None
     container_statuses: tuple[_ContainerStatus, ...] | None = None
 
 
@@ -256,7 +252,7 @@ def _injected(pod: _Pod, fact: PodFact, names: ResourceNames) -> InjectedPod | N
         return None
     notes = metadata.annotations or _PodAnnotations()
     has_claim = any(claim.name == CLAIM_NAME for claim in pod.spec.resource_claims or ())
-    conditions: Sequence[_Condition] = (pod.status and pod.status.conditions) or ()
+    conditions: Sequence[Condition] = (pod.status and pod.status.conditions) or ()
     lacks_slices = any(_says_slices(condition, names) for condition in conditions)
     return InjectedPod(
         uid=metadata.uid,
@@ -326,7 +322,7 @@ def _is_plain(text: str) -> bool:
     return len(text) <= MAX_NAME and text.isascii() and text.isprintable()
 
 
-def _says_slices(condition: _Condition, names: ResourceNames) -> bool:
+def _says_slices(condition: Condition, names: ResourceNames) -> bool:
     """Whether the scheduler's message names slices among what nodes lack, not gates, volumes or cordons."""
     said = _unschedulable(condition)
     return any(
@@ -334,12 +330,12 @@ def _says_slices(condition: _Condition, names: ResourceNames) -> bool:
     )
 
 
-def _says_claims(condition: _Condition) -> bool:
+def _says_claims(condition: Condition) -> bool:
     """Whether the scheduler's message names claims among what nodes cannot give."""
     return NO_CARDS in _unschedulable(condition)
 
 
-def _unschedulable(condition: _Condition) -> str:
+def _unschedulable(condition: Condition) -> str:
     """Return why the scheduler found no node; empty if it did not say so."""
     if (condition.type, condition.status, condition.reason) != ("PodScheduled", "False", "Unschedulable"):
         return ""

@@ -12,12 +12,7 @@ from kube.scheduling import Constraints, Taint, without_label
 from ledger.accounts import NodeAccount
 from ledger.placement.cards import CardDemand, demand
 from ledger.placement.expected_pods import Counters
-from ledger.placement.feasibility import (
-    Obstacle,
-    gpu_obstacle,
-    takes_now,
-    why_unschedulable,
-)
+from ledger.placement.feasibility import Obstacle, gpu_obstacle, takes_now, why_unschedulable
 from ledger.placement.label_index import NodeSet, Work
 from ledger.placement.node_class import Found, NodeClass, Search, State
 from ledger.placement.node_index import NodeIndex
@@ -124,6 +119,15 @@ class CandidateFinder:
         self.work = Work(self._index.labels.nodes.bit_count())
         return self.work
 
+    def without_unknown(self, request: PlacementRequest) -> PlacementRequest:
+        """Leave out extended resources that no node offers: something other than nodes may give them."""
+        if not request.share.extended:
+            return request
+        known = set[str]().union(*[each.sample.extended for each in self._index.classes.values()])
+        return request.with_share(
+            extended=tuple([each for each in request.share.extended if each[0] in known])
+        )
+
     def select(self, request: PlacementRequest) -> Candidates:
         """Return the nodes that could ever hold the pod.
 
@@ -172,7 +176,7 @@ class CandidateFinder:
         matching = self._matching_nodes(constraints)
         tolerations = TolerationIndex(constraints.tolerations)
         self.work.spend(len(constraints.tolerations))
-        found, nodes = list[NodeClass](), 0
+        found = list[NodeClass]()
         for each in self._index.classes.values():
             node = each.sample
             if not each.nodes & matching or not _accepts_kind(each, request):
@@ -185,8 +189,13 @@ class CandidateFinder:
                 tolerated[node.taints] = is_named or tolerations.tolerates(node.taints)
             if tolerated[node.taints]:
                 found.append(each)
-                nodes |= each.nodes & matching
-        found.sort(key=lambda each: each.order)
+        # A node whose device plugin is away states 0. If none states all of them, the pod waits.
+        needed = {name for name, _ in request.share.extended}
+        offering = [each for each in found if needed <= each.sample.extended.keys()]
+        found = sorted(offering or found, key=lambda each: each.order)
+        nodes = 0
+        for each in found:
+            nodes |= each.nodes & matching
         is_part = any(each.nodes & ~matching for each in found)
         return Candidates(request, self._index, tuple(found), nodes, is_part)
 
@@ -238,7 +247,7 @@ def _key(request: PlacementRequest) -> Hashable:
     selector = tuple(sorted(asked.node_selector.items())) if asked.node_selector else ()
     # With the size and the mode, these decide whether memory binds the pod, and whether it needs an agent.
     limits = share.writes_limits, share.instance is not None
-    of_mode = share.mode, share.resource_unit, share.pool
+    of_mode = share.mode, share.resource_unit, share.pool, tuple([name for name, _ in share.extended])
     of_cards = request.demands.kinds, request.keeps_model
     constraints = selector, asked.required_terms, asked.tolerations, asked.node_name
     return of_mode, fraction, limits, of_cards, constraints

@@ -52,7 +52,7 @@ class Choice:
         """
         work = self._finder.begin()
         try:
-            return self._of_kinds(request)
+            return self._of_kinds(self._finder.without_unknown(request))
         except TooMuchWorkError:
             return work.refusal()
 

@@ -45,23 +45,23 @@ _MANY = 16
 class Search:
     """The amounts that one pod takes, in the form in which nodes are compared."""
 
-    __slots__ = ("accepts", "cpu_milli", "demand", "fraction", "memory_bytes", "size", "takes_gpus", "unit")
+    __slots__ = ("accepts", "cpu_milli", "demand", "fraction", "share", "size", "takes_gpus", "unit")
 
     def __init__(self, request: PlacementRequest, accepts: Callable[[NodeAccount], bool] | None) -> None:
         share, fraction = request.share, request.share.fraction
-        self.fraction, self.unit = fraction, share.resource_unit
+        self.share, self.fraction, self.unit = share, fraction, share.resource_unit
         self.takes_gpus = share.mode_type.chooses_gpus
         self.demand = demand(request)
         self.size: Hashable = (fraction.shape, True) if self.takes_gpus else (fraction.pieces, self.unit)
         """Everything that a score without CPU depends on, except the node and the accepted cards."""
-        self.cpu_milli, self.memory_bytes = share.cpu_milli, share.memory_bytes
+        self.cpu_milli = share.cpu_milli
         self.accepts = accepts
         """Whether a node may be taken; None accepts all."""
 
     def takes(self, account: NodeAccount) -> bool:
-        """Whether a node has enough memory and is accepted."""
-        has_memory = account.memory_free >= self.memory_bytes
-        return has_memory and (self.accepts is None or self.accepts(account))
+        """Whether a node has enough memory and other resources, and is accepted."""
+        has_beside = account.has_beside(self.share.memory_bytes, self.share.extended)
+        return has_beside and (self.accepts is None or self.accepts(account))
 
 
 class Group:
@@ -184,7 +184,7 @@ class NodeClass:
 
     def score(self, account: NodeAccount, search: Search) -> int | None:
         """Return the score of one node; None if it has no room now."""
-        if account.cpu_free < search.cpu_milli or account.memory_free < search.memory_bytes:
+        if account.cpu_free < search.cpu_milli or not search.takes(account):
             return None
         state = self._state(account)
         base = self._base(state, search)
@@ -262,7 +262,8 @@ def class_key(node: NodeFact) -> Hashable:
     offered = node.usable, node.agent, node.gpus, node.pooled, node.instances
     counts = tuple([mode.gpu_count(node) for mode in MODES.values()])
     pool = (node.pool, *[node.labels.get(key) or "" for key in _REFUSING]) if node.pool or node.pooled else ()
-    return offered, counts, pool, tuple(sorted(node.cordoned)), layout(node), price_key(node)
+    other = tuple(sorted(node.cordoned)), tuple(sorted(node.extended))
+    return offered, counts, pool, other, layout(node), price_key(node)
 
 
 def price_key(node: NodeFact) -> PriceKey:

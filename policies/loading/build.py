@@ -83,6 +83,7 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
         containers=policy.containers,
         aliases=policy.aliases.systems,
         gpucores=policy.aliases.gpucores,
+        other_scheduler=policy.aliases.scheduler_name,
         compute=policy.compute,
         limits_from=limits_source(policy),
         instance_mode=_instance_mode(policy, names),
@@ -163,7 +164,12 @@ def _init_container(limiter: Limiter) -> InitContainer | None:
     if part is None:
         return None
     return InitContainer(
-        part.image, tuple(part.command), _env(part.env), part.run_as_user, part.image_pull_policy
+        part.image,
+        tuple(part.command),
+        _env(part.env),
+        part.run_as_user,
+        part.image_pull_policy,
+        tuple(part.image_pull_secrets),
     )
 
 

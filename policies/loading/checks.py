@@ -31,9 +31,10 @@ def policy_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Pr
     yield from claim_problems(policy, source)
     if limits_source(policy) == "agent":
         yield from _agent_problems(policy, source, parts)
-    if policy.compute != "none":
-        yield from _compute_problems(policy, source, parts)
-    yield from _alias_problems(policy, source, parts)
+    if policy.compute != "none" and (rule := _compute_problem(policy, parts)) is not None:
+        yield source.problem(rule, "compute")
+    if (rule := _alias_problem(policy, parts)) is not None:
+        yield source.problem(rule, "aliases", "gpucores")
     yield from _plain_problems(policy, source)
 
 
@@ -186,29 +187,24 @@ def _instance_problems(policy: Policy, source: Source) -> Iterator[Problem]:
             yield source.problem(rule, "fractions", text)
 
 
-def _compute_problems(
-    policy: Policy, source: Source, parts: Parts, path: tuple[str, ...] = ("compute",)
-) -> Iterator[Problem]:
-    """Yield why nothing would enforce the compute limit of the policy, or of a pod under it."""
+def _compute_problem(policy: Policy, parts: Parts) -> str | None:
+    """Return why nothing would enforce the compute limit of the policy, or of a pod under it."""
     limiter = parts.limiters.get(policy.limiter)
     if policy.limits.source == "agent":
-        rule = "the agent limits no compute: leave it out, or use limits.from admission"
-        yield source.problem(rule, *path)
-    elif limiter is not None and limiter[0].ld_preload is None:
-        rule = f'limiter "{policy.limiter}" limits no compute: leave it out, or use hami-core'
-        yield source.problem(rule, *path)
+        return "the agent limits no compute: leave it out, or use limits.from admission"
+    if limiter is not None and limiter[0].ld_preload is None:
+        return f'limiter "{policy.limiter}" limits no compute: leave it out, or use hami-core'
+    return None
 
 
-def _alias_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Problem]:
-    """Yield settings for HAMi's compute that no pod can use."""
-    path = ("aliases", "gpucores")
-    gpucores = policy.aliases.gpucores
-    if gpucores != "deny" and not policy.aliases.hami:
-        yield source.problem("is about HAMi's pods: set hami: true, or leave it out", *path)
-    elif gpucores == "compute" and (policy.resources.prefer or mode_of(policy).gives_instances):
-        yield source.problem("a MIG instance has its own compute: set ignore or deny", *path)
-    elif gpucores == "compute":
-        yield from _compute_problems(policy, source, parts, path)
+def _alias_problem(policy: Policy, parts: Parts) -> str | None:
+    """Return why a setting for HAMi's compute has no effect for any pod."""
+    aliases = policy.aliases
+    if aliases.gpucores != "deny" and not aliases.hami:
+        return "is about HAMi's pods: set hami: true, or leave it out"
+    if aliases.gpucores == "compute" and (policy.resources.prefer or mode_of(policy).gives_instances):
+        return "a MIG instance has its own compute: set ignore or deny"
+    return _compute_problem(policy, parts) if aliases.gpucores == "compute" else None
 
 
 def _agent_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Problem]:

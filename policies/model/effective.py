@@ -24,6 +24,8 @@ ContainersOn = Literal["same-gpu", "any-gpu"]
 """GPUs of containers that share a pod's part: one GPU, or several if none has room for all."""
 GpuCores = Literal["ignore", "deny", "compute"]
 """How HAMi's nvidia.com/gpucores is handled."""
+OtherScheduler = Literal["deny", "remove"]
+"""How the name of another system's scheduler is handled, which would not place the pod."""
 COMPUTE_LIMIT = "CUDA_DEVICE_SM_LIMIT"
 """HAMi-core's variable for the percentage of each GPU's compute."""
 PRELOAD_FILE = "/etc/ld.so.preload"
@@ -45,6 +47,8 @@ class InitContainer(msgspec.Struct, frozen=True):
     env: tuple[EnvVar, ...]
     run_as_user: int
     image_pull_policy: str | None
+    image_pull_secrets: tuple[str, ...] = ()
+    """Added to those of the pod."""
 
 
 class LimiterVolume(msgspec.Struct, frozen=True):
@@ -179,6 +183,7 @@ class EffectivePolicy:
     """Other systems whose requests are read as ours: "kai", "hami"."""
     gpucores: GpuCores = "deny"
     """How HAMi's percentage of compute is handled, if its requests are read as ours."""
+    other_scheduler: OtherScheduler = "deny"
     max_gpus: int = MAX_GPUS
     """Maximum number of different GPUs that one pod may share."""
     containers: ContainersOn = "same-gpu"

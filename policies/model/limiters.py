@@ -10,6 +10,7 @@ from modes.mode import ModeName
 from policies.model.types import (
     AbsolutePath,
     DnsLabel,
+    DnsName,
     EnvName,
     ImagePattern,
     LimiterEnv,
@@ -34,6 +35,8 @@ Required unless the limiter `extends` one."""
     """Its user; never 0, because Pod Security `restricted` rejects root."""
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
     """Its pull policy. Default: Kubernetes' own."""
+    image_pull_secrets: Annotated[list[DnsName], Field(max_length=4)] = Field(default_factory=list)
+    """Secrets of its registry, added to those of the pod. Each must exist in the pods' namespaces."""
 
 
 class VolumePart(Part):

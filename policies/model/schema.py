@@ -13,7 +13,7 @@ from modes.fraction import ALLOWED_SLICES_PER_GPU
 from modes.mode import DEFAULT_MODE, ModeName
 from modes.registry import CLAIM_MODE
 from policies.model.allowances import Capability, HostPath
-from policies.model.effective import MAX_GPUS, ContainersOn, GpuCores, LimitsFrom
+from policies.model.effective import MAX_GPUS, ContainersOn, GpuCores, LimitsFrom, OtherScheduler
 from policies.model.limiters import Limiter
 from policies.model.problems import did_you_mean
 from policies.model.types import (
@@ -143,12 +143,14 @@ class Aliases(Part):
     """Other systems' requests for a share, which are read as ours on pods without our labels."""
 
     kai: bool = False
-    """KAI's and Run:ai's annotations `gpu-fraction`, `gpu-memory` and `gpu-fraction-num-devices`."""
+    """KAI's and Run:ai's annotations, such as `gpu-fraction`."""
     hami: bool = False
     """HAMi's resources `nvidia.com/gpumem` and `nvidia.com/gpumem-percentage`."""
     gpucores: GpuCores = "deny"
     """HAMi's `nvidia.com/gpucores`. `deny`: such pods are denied; `ignore`: it is removed; `compute`: it \
 becomes the annotation `clearml-injector/compute`."""
+    scheduler_name: OtherScheduler = "deny"
+    """The name of their scheduler in such a pod. `deny`: the pod is denied; `remove`: the name is removed."""
 
     @property
     def systems(self) -> frozenset[str]:

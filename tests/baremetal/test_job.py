@@ -71,6 +71,15 @@ def test_variables_that_would_lift_a_limit_are_left_out(name):
     assert name not in env_of(task(), limits(), **{name: "1"})
 
 
+def test_a_task_of_clearml_reports_the_part_that_it_has_of_each_card():
+    given = task(indices=(0, 2), slices=2)
+    given = msgspec.structs.replace(
+        given, submission=submission(given.submission.queue, source_id="clearml:a")
+    )
+    job = process_job(given, shares(given, CARDS, PART), limits(), "box/1/1", Path("/state/1/1"))
+    assert job.env["CLEARML_AGENT_GPU_FRACTIONS"] == "0.250,0.250"
+
+
 def test_without_a_library_nothing_is_preloaded_and_it_is_said():
     env = env_of(task(), limits(library=None))
     assert not {"LD_PRELOAD", "CUDA_REDIRECT", "CUDA_DEVICE_MEMORY_LIMIT_0"} & env.keys()

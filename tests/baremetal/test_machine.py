@@ -61,12 +61,6 @@ MACHINE = Machine(
 )
 
 
-def test_the_example_uses_two_and_three_quarters_of_three():
-    running = [task(1, "dual", (0, 1), 8), task(2, "quarter", (2,), 2), task(3, "half", (2,), 4)]
-    assert MACHINE.usage(running) == "2.75 of 3 GPUs in use (22 of 24 slices)"
-    assert MACHINE.usage([]) == "0 of 3 GPUs in use (0 of 24 slices)"
-
-
 def test_the_machine_is_shown_as_one_node_of_the_ledger():
     waiting = [
         task(number, queue, (), 0, state="waiting")

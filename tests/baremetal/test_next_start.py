@@ -41,12 +41,6 @@ def test_the_example_puts_two_cards_a_quarter_and_a_half_on_three_cards_and_the_
     ]
     assert waiting["single_gpu"] == [4]
     assert box.free() == {0: 0, 1: 0, 2: 2}
-
-
-def test_the_single_one_starts_when_the_two_cards_are_free_again():
-    queues, box = served(*SEED), machine(3)
-    waiting = {"dual_gpus": [1], "quarter_gpu": [2], "half_gpu": [3], "single_gpu": [4]}
-    start_all(queues, waiting, box)
     box.release(1)
     assert [(each.task, indices(each)) for each in start_all(queues, waiting, box)] == [(4, (0,))]
 

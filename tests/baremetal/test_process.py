@@ -113,15 +113,6 @@ def test_a_card_that_nvml_loses_goes_out_of_service_and_stays_so(driver, tmp_pat
     assert again._faults == {"GPU-0": "GPU-0 is out of service: the driver does not list it"}
 
 
-def test_cards_are_known_by_their_uuids_when_the_driver_numbers_them_anew(driver, tmp_path, store):
-    """Card 0 leaves the bus while no runner works, so that 1 and 2 become 0 and 1."""
-    start(tmp_path, store, "dual=2", gpus={0, 1})
-    driver.node = NvmlNode(tuple(replace(card, minor=card.minor - 1) for card in CARDS[1:]))
-    found = start(tmp_path, store, "dual=2", gpus={0, 1})
-    assert [(card.index, card.uuid) for card in found._machine.cards] == [(0, "GPU-1")]
-    assert found._faults == {"GPU-0": "GPU-0 is out of service: the driver does not list it"}
-
-
 @pytest.mark.parametrize("is_used", [True, False])
 def test_where_no_cards_are_named_one_that_a_task_has_is_missed(driver, tmp_path, store, is_used):
     found = start(tmp_path, store, "x=1")

@@ -258,6 +258,20 @@ def test_cancelling_a_task_that_runs_ends_it_also_after_a_restart(box):
     assert (box.store.task(number).state, box.store.task(number).exit_code) == ("cancelled", -15)
 
 
+def test_a_log_that_is_too_long_is_emptied_and_goes_on(box, monkeypatch):
+    monkeypatch.setattr("baremetal.runner.MAX_LOG_BYTES", 100)
+    number = box.submit(
+        "a", "sh", "-c", f"seq 100; until [ -e {box.folder}/go ]; do sleep 0.01; done; echo end"
+    )
+    box.start("a=0.125")
+    log = attempt_folder(box.folder, box.store.task(number)) / "log"
+    eventually(lambda: b"100" in log.read_bytes(), "the long log")
+    box.look()
+    (box.folder / "go").touch()
+    box.until_over(number)
+    assert log.read_text() == "fraction-injector: the log was too long, and was emptied\nend\n"
+
+
 def test_a_lost_card_gets_no_tasks_and_those_on_it_are_reported(box):
     first = box.submit("a", "sleep", "1000")
     box.start("a=1", count=2)

@@ -74,7 +74,7 @@ def test_a_waiting_pod_is_shown_with_the_reason_in_words(
     control_plane.api.create(gpu_pod("first", slices=6), namespace)
     tab.wait_for_selector(f".gpu[aria-label*='{namespace}/first']")
     control_plane.api.create(gpu_pod("second", slices=6), namespace)
-    item = f"#waiting > li:has-text('{namespace}/second'):has-text('needs 6 slices of GPU 0')"
+    item = f"#waiting > li:has-text('{namespace}/second'):has-text('needs 6 slices of a GPU')"
     assert f"free now: {node}: 2" in tab.wait_for_selector(item).text_content()
 
 

@@ -58,7 +58,7 @@ def test_figures_come_first_and_say_what_is_used_free_waiting_denied_and_broken(
     tab = opened(open_page, address_of("large"))
     tab.wait_for_selector("#out-more:has-text('without limit')")
     names = tab.locator("#figures span").all_inner_texts()
-    assert names == ["used", "whole GPUs free", "waiting", "denied", "out of service"]
+    assert names == ["allocated", "whole GPUs free", "waiting", "denied", "needs attention"]
     assert tab.inner_text("#waits") == "14"
     assert tab.inner_text("#denied") == "6"
     broken = tab.inner_text("#out-more")
@@ -102,7 +102,7 @@ def test_equal_causes_are_one_group_and_the_paragraph_comes_on_demand(address_of
     tab.wait_for_selector("#waiting > li")
     causes = tab.locator("#waiting > li > b").all_inner_texts()
     assert causes == [
-        "needs 8 slices of GPU 3 on a node with GPUs of 81920 MiB (12)",
+        "needs 8 slices of a GPU on a node with GPUs of 81920 MiB (12)",
         "the quota is used up (2)",
     ]
     paragraph = tab.locator("#waiting p").first

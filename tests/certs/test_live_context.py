@@ -55,18 +55,6 @@ async def test_a_client_that_dials_an_address_sends_no_name_and_gets_the_newest_
     assert names == [None, None, "localhost"]
 
 
-async def test_an_open_connection_outlives_a_swap():
-    live = live_with(new_leaf())
-    async with listening(live.listener) as port:
-        reader, writer = await asyncio.open_connection(
-            "127.0.0.1", port, ssl=trusting(CA), server_hostname="localhost"
-        )
-        live.swap(new_leaf())
-        writer.write(b"?")
-        assert await reader.read() == b"?"
-        writer.close()
-
-
 @pytest.mark.parametrize(
     ("bad", "message"),
     [

@@ -27,11 +27,7 @@ def leaf(when: datetime = NOW) -> KeyPair:
 
 
 def secret(pair: KeyPair, injected: str | None = None) -> dict[str, bytes]:
-    content = {
-        "tls.crt": pair.certificate_pem,
-        "tls.key": pair.key_pem,
-        "ca.crt": AUTHORITY.certificate_pem,
-    }
+    content = {"tls.crt": pair.certificate_pem, "tls.key": pair.key_pem, "ca.crt": AUTHORITY.certificate_pem}
     return content if injected is None else {**content, "injected-ca": injected.encode()}
 
 

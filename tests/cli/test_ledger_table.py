@@ -28,8 +28,9 @@ def test_wide_lines_hold_whole_names_products_and_memory():
     assert shown(SOME, wide=True)[4] == "cpu-7 ? no label usable 0 ░░░░░░░░ 8 of 8"
 
 
-def test_a_card_that_is_not_as_the_label_says_shows_its_own_mib():
-    cards = (GpuView(0, 8, (), memory_mib=40960), GpuView(1, 8, (), memory_mib=81920), GpuView(2, 8, ()))
+def test_a_card_that_is_not_as_the_label_says_shows_its_own_mib_and_model():
+    other = GpuView(1, 8, (), memory_mib=81920, model="A100")
+    cards = (GpuView(0, 8, (), memory_mib=40960), other, GpuView(2, 8, ()))
     view = LedgerView((node("mixed", *cards, gpu_mib=40960), node("bare", cards[1], gpu_mib=None)), ())
     assert [line.split(" ░")[0] for line in shown(view)[1:]] == [
         "mixed 0",
@@ -37,7 +38,8 @@ def test_a_card_that_is_not_as_the_label_says_shows_its_own_mib():
         "mixed 2",
         "bare 1 of 81920 MiB",
     ]
-    assert [line.split()[2] for line in shown(view, wide=True)[1:]] == ["40960", "81920", "40960", "81920"]
+    wide = [line.split()[1:3] for line in shown(view, wide=True)[1:]]
+    assert wide == [["H100", "40960"], ["A100", "81920"], ["H100", "40960"], ["A100", "81920"]]
 
 
 def test_names_of_one_kind_keep_what_differs():

@@ -7,8 +7,7 @@ import pytest
 import typer
 
 from cli.app import app
-from cli.main import main
-from cli.subcommands import GROUPS, MOVED, PROCESSES, SECTIONS, SUBCOMMANDS
+from cli.subcommands import GROUPS, PROCESSES, SECTIONS, SUBCOMMANDS
 from tests.cli.running import CHECKOUT, run
 
 COMMANDS = typer.main.get_command(app).commands
@@ -78,15 +77,18 @@ def test_an_unknown_subcommand_is_two_with_the_one_that_was_meant():
     assert "No such command 'expalin'. Did you mean 'explain'?" in ended.stderr
 
 
-@pytest.mark.parametrize(("before", "now"), MOVED.items())
-def test_a_subcommand_of_earlier_releases_says_what_to_type_now(monkeypatch, capsys, before, now):
-    monkeypatch.setattr(sys, "argv", ["fraction-injector", before, "-o", "json"])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 2
-    assert capsys.readouterr().err == f"fraction-injector: {before} is now: fraction-injector {now}\n"
-    command, second = now.split()
-    assert now in SUBCOMMANDS or second in options_of(COMMANDS[command])
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        (("why", "a", "-o", "yaml"), "'yaml' is not one of 'text', 'json'."),
+        (("cordon", "a", "x"), "must be a whole number"),
+        (("gpu-operator-values", "--gpus", "900"), "must be at most 64"),
+    ],
+)
+def test_an_invalid_value_is_two_with_the_rule(words, rule):
+    ended = run(*words)
+    assert ended.returncode == 2
+    assert ended.stderr.splitlines()[-1].partition("': ")[2] == rule
 
 
 def loaded(*arguments):
@@ -116,14 +118,14 @@ HEAVY = {
 
 
 @pytest.mark.parametrize("name", SUBCOMMANDS)
-def test_a_command_starts_and_one_that_asks_a_cluster_loads_no_client_before_it_asks(name):
+def test_help_of_a_command_loads_no_client_no_server_and_no_screen(name):
     modules = loaded(*name.split(), "--help")
-    if (name,) in ASK_THE_CLUSTER:
-        assert modules & {"aiohttp", "kubernetes", "cryptography"} == set()
+    assert modules & (HEAVY | {"pydantic", "rich"}) == set()
 
 
-def test_help_loads_nothing_but_the_command_line():
-    everything = loaded("--help")
+@pytest.mark.parametrize("words", [["--help"], ["machine", "--help"]], ids=" ".join)
+def test_help_loads_nothing_but_the_command_line(words):
+    everything = loaded(*words)
     assert everything & (HEAVY | {"asyncio", "msgspec", "pydantic", "rich", "yaml"}) == set()
     assert everything & {"agent", "controller", "ledger", "modes", "policies", "webhook"} == set()
 

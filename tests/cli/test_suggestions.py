@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from cli.suggestion_table import ADVICE
 from describe.suggestions import Suggestions, suggest
 from ledger.use import GpuSize, ShareUse, UsedShare
 from tests.cli.running import run
@@ -55,6 +56,7 @@ def suggested(monkeypatch, found, *arguments):
     monkeypatch.setattr("cli.suggestion_table.ask", lambda *_: Suggestions(found))
     ended = run("ledger", "--suggest", *arguments)
     assert ended.returncode == 0, ended.output
+    assert (ADVICE in ended.stderr) is (bool(found) and not arguments)
     return ended.stdout
 
 

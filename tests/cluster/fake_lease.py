@@ -5,6 +5,12 @@ import json
 from tests.cluster.fake_api import forever, refusal, reply
 
 
+class Leading:
+    """A replica that leads."""
+
+    leads = True
+
+
 class FakeLease:
     """Answers for FakeApi's script.
 

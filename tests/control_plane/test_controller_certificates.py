@@ -47,9 +47,9 @@ def test_from_empty_secrets_to_a_webhook_that_openssl_and_the_api_server_trust(
 
 def status(installation):
     """What `fraction-injector certs status` prints of an installation at rest."""
-    where = [f"--kubeconfig={installation.kubeconfig}", f"--namespace={installation.namespace}"]
+    where = [f"--kubeconfig={installation.kubeconfig}", f"--release={installation.namespace}/{NAME}"]
     where += [f"--webhook-endpoint=127.0.0.1:{port}" for port, _ in installation.ports[:2]]
-    command = [COMMAND, "certs", "status", NAME, *where]
+    command = [COMMAND, "certs", "status", *where]
     environment = {"COLUMNS": "160", "PATH": os.environ["PATH"]}
     ended = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     return ended.stdout.splitlines()

@@ -101,7 +101,7 @@ def test_a_node_that_leaves_takes_its_gpu_ledger_with_it(control_plane, namespac
     eventually(lambda: gpu_ledger(control_plane.api, node), "the GpuLedger is there")
     control_plane.api.delete("Node", node)
     eventually(lambda: gpu_ledger(control_plane.api, node) is None, "the GpuLedger is gone")
-    assert node not in [found.name for found in controller.ledger().ledger.nodes]
+    assert node not in [found.name for found in controller.ledger().nodes]
 
 
 def test_kubectl_shows_gpu_ledgers_as_a_table(control_plane, namespace, nodes, controller, kubectl):

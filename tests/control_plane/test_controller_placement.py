@@ -74,7 +74,7 @@ def test_pods_go_where_the_leader_says_and_its_reservations_become_holders(
 
 def shares(controller, node):
     """What holds slices of a node, by kind."""
-    [found] = [each for each in controller.ledger().ledger.nodes if each.name == node]
+    [found] = [each for each in controller.ledger().nodes if each.name == node]
     return [share.kind for gpu in found.gpus for share in gpu.shares]
 
 
@@ -97,12 +97,12 @@ def test_only_our_own_certificates_get_an_answer_on_any_route(start, tmp_path):
     stranger = client_context(write_tls(tmp_path / "stranger"))
     stranger.load_verify_locations(str(controller.tls / "ca.crt"))
     with pytest.raises(httpx.TransportError):
-        httpx.get(f"{controller.url}/v1/ledger", verify=stranger, trust_env=False, timeout=60)
+        httpx.get(f"{controller.url}/v1/policies", verify=stranger, trust_env=False, timeout=60)
     another = client_context(write_tls(tmp_path / "another", start.authority, ("database.example.com",)))
-    routes = ("/v1/ledger", "/v1/ledger/stream", "/v1/placements", "/nothing")
+    routes = ("/v1/ledger/stream", "/v1/policies", "/v1/placements", "/nothing")
     with httpx.Client(base_url=controller.url, verify=another, trust_env=False, timeout=60) as client:
         assert [client.get(path).status_code for path in routes] == [403] * 4
-    assert controller.ledger().ledger is not None
+    assert controller.ledger().nodes is not None
 
 
 def test_no_create_fails_while_the_leader_dies_and_another_takes_over(

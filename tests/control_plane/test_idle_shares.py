@@ -66,7 +66,7 @@ class Cluster:
     """The test's namespace, and the ConfigMap that outlives its controllers."""
 
     def __init__(self, control_plane, namespace):
-        self.api, self.namespace, self.store = control_plane.api, namespace, f"use-{namespace}"
+        self.api, self.namespace, self.store = control_plane.api, namespace, f"{namespace}-use"
         self.api.create(
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": self.store}}, "default"
         )
@@ -182,7 +182,7 @@ def test_an_idle_pod_is_warned_and_then_evicted_though_the_leader_was_killed_bet
     assert cluster.stays() == {"kept", "late"}
     forget(control_plane, first, second)
 
-    place = f"--use-config-map=default/{cluster.store}"
+    place = f"--release=default/{cluster.namespace}"
     found = run(
         "ledger",
         "--suggest",

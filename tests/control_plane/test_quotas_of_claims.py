@@ -28,7 +28,7 @@ def limited(control_plane, namespace, offer, serve):
         offer([*cards])
         policy = f"{POLICY}\nquotas: {{{quotas.replace('NAMESPACE', namespace)}}}"
         serve(policy, "--claim-templates")
-        stored = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "policies"}}
+        stored = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "quota-policies"}}
         text = f"kind: Policy\nname: default\n{policy}"
         control_plane.api.create({**stored, "data": {"all.yaml": text}}, namespace)
 
@@ -38,7 +38,7 @@ def limited(control_plane, namespace, offer, serve):
 def used(control_plane, namespace):
     """The quota of the namespace as `fraction-injector quota` shows it."""
     arguments = ("--namespace", namespace, "-o", "json", "--kubeconfig", control_plane.kubeconfig)
-    ended = run("quota", *arguments, f"--policies-config-map={namespace}/policies")
+    ended = run("quota", *arguments, f"--release={namespace}/quota")
     assert ended.returncode == 0, ended.stderr
     [found] = json.loads(ended.stdout)
     return {unit: found[unit]["used"] for unit in ("slices", "pods", "memoryMiB")} | {

@@ -5,12 +5,7 @@ import json
 import msgspec
 import pytest
 
-from ledger.messages import (
-    MAX_DENIAL_REPORT_BYTES,
-    MAX_DENIALS,
-    DenialCount,
-    DenialReport,
-)
+from ledger.messages import MAX_DENIAL_REPORT_BYTES, MAX_DENIALS, DenialCount, DenialReport
 from tests.controller.test_placement_api import api, ask
 from tests.controller.watch.test_ledger_store import ready_state
 

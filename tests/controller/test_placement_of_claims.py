@@ -1,6 +1,5 @@
 """Claims under a quota: decided on a complete ledger, and given back if the pod cannot be admitted."""
 
-import msgspec
 import pytest
 
 from cluster.kube_client import ApiError
@@ -38,27 +37,12 @@ def test_pods_of_one_batch_do_not_pass_their_quota_together():
     assert state.reservations == 2
 
 
-def test_a_claim_that_is_asked_for_again_counts_once():
-    state = with_cards()
-    for _ in range(3):
-        [answered] = claims(state, under_quota("r"), api_server=Api())
-        assert answered.placement.reservation == "r"
-    assert state.ledger.used_of(EIGHT).slices == 4
-
-
 def test_a_pod_whose_template_cannot_be_made_is_not_counted():
     state, server = with_cards(), Api()
     server.error = ApiError(403, "no")
     [answered] = claims(state, under_quota("r"), api_server=server)
     assert "may not make the claim's template" in answered.refused
     assert state.reservations == state.ledger.used_of(EIGHT).slices == 0
-
-
-def test_a_dry_run_counts_nothing():
-    state = with_cards()
-    [answered] = claims(state, under_quota(None), api_server=Api())
-    assert answered.placement is not None
-    assert state.reservations == 0
 
 
 def test_under_a_quota_a_claim_waits_for_the_list_of_cards():
@@ -82,17 +66,3 @@ def test_a_claim_for_a_model_is_not_denied_by_a_list_of_cards_that_is_not_comple
     asked = changed(claim_of(fraction), kinds=GpuKinds(models=("H100",)))
     [answered] = claims(state, asked, api_server=Api())
     assert "has not listed the ResourceSlices yet" in (answered.pending or "")
-
-
-def test_watched_cards_change_what_a_pod_counts():
-    state = with_cards()
-    [answered] = claims(state, under_quota("r", Fraction.of_memory(20480, 8)), api_server=Api())
-    assert answered.placement is not None
-    assert state.ledger.used_of(EIGHT).slices == 2
-    small = OfferedSlice("b", DRIVER, cards=(ClaimableCard("gpu-0", 40960),))
-    state.watched_offers.set(small)
-    state.expire()
-    [answered] = claims(state, under_quota("s", Fraction.of_memory(20480, 8)), api_server=Api())
-    assert state.ledger.used_of(EIGHT).slices == 2 + 4
-    state.watched_offers.remove(("", "b"))
-    assert msgspec.json.encode(state.ledger.cards.sizes_on(None)) == b"[81920]"

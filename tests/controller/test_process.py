@@ -57,11 +57,7 @@ async def test_a_leader_whose_watch_is_refused_says_so_and_lets_another_lead(tmp
     folders = [tmp_path / name for name in "ab"]
     for folder in folders:
         folder.mkdir()
-    async with (
-        talking_to(fake) as api,
-        talking_to(other) as other_api,
-        running(api, folders[0]) as first,
-    ):
+    async with talking_to(fake) as api, talking_to(other) as other_api, running(api, folders[0]) as first:
         await until_said(first, "leading in term 0")
         fake.refused.add("pods")
         fake.watches["pods"].close()

@@ -9,11 +9,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from controller.placement_api import ControllerApi
-from controller.publish.ledger_stream import ledger_json
+from controller.publish.ledger_stream import backlog_json, node_views
 from controller.publish.metrics import ControllerMetrics
 from controller.watch.ledger_store import LedgerStore
 from ledger import ledger_reader
-from ledger.messages import LedgerReply, write_request
+from ledger.messages import StreamEvent, write_request
 from modes.fraction import Fraction
 from service.yielding import FACTS_AT_ONCE, NODES_AT_ONCE
 from tests.controller.watch.test_ledger_store import Clock, pages, ready_state, seen_node, seen_pod
@@ -51,15 +51,10 @@ async def test_the_whole_ledger_is_shown_a_few_nodes_at_a_time_and_loses_none(vi
     for number in range(2 * FACTS_AT_ONCE):
         state.set_pod(seen_pod(f"w{number:03}"))
     steps = views()
-    shown = b"".join([part async for part in ledger_json(state, "https://x:1", 7)])
+    shown = [view async for some in node_views(state) for view in some]
     assert steps.most == NODES_AT_ONCE
-    assert msgspec.json.decode(shown, type=LedgerReply) == LedgerReply(state.ledger.view(), "https://x:1", 7)
-
-
-async def test_an_empty_ledger_is_json_too():
-    shown = b"".join([part async for part in ledger_json(ready_state()[0], None, 0)])
-    reply = msgspec.json.decode(shown, type=LedgerReply)
-    assert (reply.ledger.nodes, reply.ledger.backlog, reply.leader) == ((), (), None)
+    backlog = msgspec.json.decode(await backlog_json(state), type=StreamEvent).backlog
+    assert (tuple(shown), backlog) == (state.ledger.view().nodes, state.ledger.pending())
 
 
 @pytest.mark.parametrize("what", ["nodes", "pods"])

@@ -15,10 +15,9 @@ ILL = Machine(
 )
 
 
-def said(report, *, runs=True, running=(), waiting=()):
-    return [
-        (line.level, line.text) for line in check_machine(report, runs=runs, running=running, waiting=waiting)
-    ]
+def said(report, *, runs=True, running=(), waiting=(), free_bytes=2**31):
+    seen = {"runs": runs, "running": running, "waiting": waiting, "free_bytes": free_bytes}
+    return [(line.level, line.text) for line in check_machine(report, **seen)]
 
 
 def test_a_machine_that_is_well_has_a_line_for_each_check():
@@ -27,7 +26,13 @@ def test_a_machine_that_is_well_has_a_line_for_each_check():
         ("ok", "all 2 GPUs are in service"),
         ("ok", "tasks are limited to their shares"),
         ("ok", "every queue with tasks is served"),
+        ("ok", "2048 MiB are free for tasks and logs"),
     ]
+
+
+def test_a_disk_that_is_nearly_full_is_a_failure():
+    full = "3 MiB are free for tasks and logs -- make room: on a full disk nothing starts"
+    assert said(WELL, free_bytes=3 << 20)[-1] == ("failed", full)
 
 
 def test_a_lost_card_is_named_with_the_tasks_on_it():
@@ -43,7 +48,7 @@ def test_a_lost_card_is_named_with_the_tasks_on_it():
 def test_what_is_unlimited_and_queues_that_nobody_serves_are_warnings():
     waiting = [task(number, submission=submission("gone")) for number in range(2)]
     advice = "start `machine run` with that queue too, or cancel them"
-    assert said(ILL, waiting=waiting)[2:] == [
+    assert said(ILL, waiting=waiting)[2:4] == [
         ("warning", "there is no library: a process can use all memory of its GPU"),
         ("warning", f'queue "gone" is not served, and 2 tasks wait in it -- {advice}'),
     ]

@@ -10,7 +10,7 @@ from cluster.kube_client import ApiError
 from doctor.objects import ReleasePod
 from doctor.processes import read_processes
 from doctor.seen import Figures, ServingPod
-from service.metrics import PolicySince, policy_info, render
+from service.metrics import policy_info, policy_since, render
 
 LEADER = """fraction_injector_leading 1.0
 fraction_injector_cards{driver="a"} 2.0
@@ -27,7 +27,7 @@ def metrics(digest="new", *, leads=False):
     """What a process serves at /metrics, made by its own collectors."""
     registry = CollectorRegistry()
     registry.register(policy_info(lambda: digest))
-    registry.register(PolicySince(lambda: 5.0 if digest else None))
+    registry.register(policy_since(lambda: 5.0 if digest else None))
     return render(registry).decode() + ENDS + (LEADER if leads else "")
 
 

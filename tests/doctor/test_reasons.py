@@ -145,7 +145,7 @@ SOCKET = "/run/containerd/containerd.sock"
     ("text", "advice"),
     [
         (
-            "NVML: nvmlInit: NVML Shared Library Not Found",
+            "there is no NVIDIA driver: libnvidia-ml.so.1 is not found",
             "check agent.runtimeClassName and agent.driverRoot",
         ),
         (

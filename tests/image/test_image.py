@@ -162,7 +162,7 @@ COMMANDS = {
     "check": (["check", f"{APP}/policies"], "is fine"),
     "policy show": (["policy", "show", f"--policies={APP}/policies"], "hami-core"),
     "gpu-operator-values": (["gpu-operator-values", "--gpus=2"], "replicas"),
-    "certs": (["certs", "status", "--help"], "--namespace"),
+    "certs": (["certs", "status", "--help"], "--release"),
     "ledger": (["ledger", "--help"], "--watch"),
 }
 

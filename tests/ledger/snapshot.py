@@ -12,10 +12,7 @@ def books(ledger: Ledger) -> dict[str, Any]:
     ledger._node_index.flush()
     return {
         "nodes": {name: _account(account) for name, account in ledger._node_index.accounts.items()},
-        "backlog": (
-            ledger._pending._slices,
-            ledger._pending.claims,
-        ),
+        "backlog": (ledger._pending._slices, ledger._pending.claims),
         "usage": ledger._usage._cells,
         "kinds of GPU": {name: dict(found) for name, found in vars(ledger._kinds).items() if found},
         "reservations": ledger._reservations._by_name,
@@ -32,7 +29,7 @@ def _account(account: Any) -> tuple[Any, ...]:
         account.name,
         account.unbound,
     )
-    return (*own, account.cpu_free, account.memory_free, account.left)
+    return (*own, account.cpu_free, account.memory_free, account.extended, account.left)
 
 
 def _groups(ledger: Ledger) -> list[tuple[Any, ...]]:

@@ -6,12 +6,7 @@ import pytest
 
 from kube.scheduling import Taint
 from ledger.claimed_cards import MAX_PARTS
-from ledger.from_kubernetes import (
-    MAX_CLAIMED,
-    MAX_MEMORY_VALUES,
-    node_from_object,
-    pod_from_object,
-)
+from ledger.from_kubernetes import MAX_CLAIMED, MAX_MEMORY_VALUES, node_from_object, pod_from_object
 from ledger.owners import owner_key
 from modes.facts import UNLIMITED, NodeFact, PodFact
 from modes.resource_names import ResourceNames

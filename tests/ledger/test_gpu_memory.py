@@ -154,11 +154,7 @@ def test_slices_of_a_pool_count_by_what_the_node_says_of_its_gpus(label: str | N
 
 
 def _pod(
-    name: str,
-    labels: dict[str, str],
-    amounts: dict[str, str],
-    node: str | None,
-    **more: Any,
+    name: str, labels: dict[str, str], amounts: dict[str, str], node: str | None, **more: Any
 ) -> PodFact:
     """A pod; `annotations` of ours it may have, and several `containers`."""
     resources = {"limits": amounts, "requests": amounts}
@@ -268,8 +264,7 @@ def test_what_an_agent_limits_counts_as_its_slices_for_no_less_is_the_limit(
 
 
 @pytest.mark.parametrize(
-    ("annotations", "mib"),
-    [({"memory-mib": "1"}, EIGHTH + 1), ({}, 2 * EIGHTH), (None, EIGHTH + 1)],
+    ("annotations", "mib"), [({"memory-mib": "1"}, EIGHTH + 1), ({}, 2 * EIGHTH), (None, EIGHTH + 1)]
 )
 @pytest.mark.parametrize("label", [{"gpu-memory": "1Mi"}, {"fraction": "0.0001"}])
 def test_a_pod_without_mib_of_its_own_counts_as_its_slices(

@@ -130,31 +130,6 @@ TestLedgerLife = LedgerLife.TestCase
 TestLedgerLife.settings = settings(max_examples=examples(80), stateful_step_count=25)
 
 
-@given(st.lists(nodes(), max_size=4), st.lists(pods(), max_size=12), st.randoms(use_true_random=False))
-@settings(max_examples=examples(100))
-def test_the_order_of_events_does_not_matter(some_nodes, some_pods, random) -> None:
-    by_name = {node.name: node for node in some_nodes}
-    by_key = {pod.key: pod for pod in some_pods}
-    events = [*by_name.values(), *by_key.values()]
-    in_order, shuffled = Ledger(), Ledger()
-    in_order.replace(by_name.values(), by_key.values())
-    for event in random.sample(events, len(events)):
-        shuffled.set_node(event) if isinstance(event, NodeFact) else shuffled.set_pod(event)
-    assert books(shuffled) == books(in_order)
-    assert shuffled.view() == in_order.view()
-
-
-@given(st.lists(nodes(), max_size=3), st.lists(pods(), max_size=8), pods())
-@settings(max_examples=examples(100))
-def test_a_pod_that_comes_and_goes_leaves_nothing(some_nodes, some_pods, pod) -> None:
-    ledger = Ledger()
-    ledger.replace(some_nodes, [other for other in some_pods if other.key != pod.key])
-    before = books(ledger)
-    ledger.set_pod(pod)
-    ledger.remove_pod(pod.key)
-    assert books(ledger) == before
-
-
 @given(st.lists(nodes(), min_size=1, max_size=3), st.lists(pods(), min_size=1, max_size=8), st.data())
 @settings(max_examples=examples(100))
 def test_a_pod_that_goes_takes_no_room_from_others(some_nodes, some_pods, data) -> None:

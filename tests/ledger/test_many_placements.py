@@ -9,7 +9,7 @@ import pytest
 from ledger.ledger import Ledger
 from ledger.placement_request import OverQuota, Placement, Quota
 from ledger.reservations import MAX_RESERVATIONS
-from tests.ledger.cluster import eighths, gpu_node, holder
+from tests.ledger.cluster import eighths, gpu_node
 from tests.ledger.snapshot import books
 
 NODES = 40
@@ -86,11 +86,3 @@ def test_a_namespace_with_too_many_reservations_ends_only_its_own(quotas) -> Non
     ledger.place(eighths(1, namespace="c", reservation="c", quotas=quotas), 0.0)
     assert ledger.is_reserved("c")
     assert ledger.reservations == 12
-
-
-def test_where_too_many_wait_they_still_wait_for_all_indices_alike() -> None:
-    ledger = cluster(7)
-    for number in range(NODES):
-        ledger.set_pod(holder(f"full-{number}", f"n{number}", *[(index, 8) for index in range(GPUS)]))
-    waiting = places(admit(ledger, 400))
-    assert set(waiting.values()) == {100}

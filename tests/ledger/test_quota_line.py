@@ -54,19 +54,6 @@ def test_pods_go_by_priority_then_by_age_as_far_as_the_quota_goes() -> None:
     assert let_go(ledger) == ["old"]
 
 
-def test_a_full_queue_does_not_stop_others_of_its_namespace_but_keeps_the_room_of_its_first_pod() -> None:
-    runs = holder("runs", "a", (0, 4), namespace="blue", queues=("one",))
-    ledger = ledger_of(gpu_node("a"), holders=(runs,))
-    ledger.set_pod(waiting("first", 4, 0, 0, "one"))
-    ledger.set_pod(waiting("second", 4, 0, 1, "one"))
-    for number in range(3):
-        ledger.set_pod(waiting(f"other-{number}", 2, 0, 2 + number))
-    # Of the namespace's 8 slices, 4 are kept for `first`, none for `second`.
-    assert let_go(ledger) == ["other-0", "other-1"]
-    ledger.remove_pod(("blue", "runs"))
-    assert let_go(ledger) == ["first"]
-
-
 def test_a_pod_that_is_larger_than_its_quota_stops_nobody() -> None:
     ledger = ledger_of(gpu_node("a"), holders=(waiting("huge", 9, 9), waiting("fits", 8, 0, 1)))
     assert let_go(ledger) == ["fits"]

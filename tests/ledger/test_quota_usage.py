@@ -110,9 +110,7 @@ def again(slices: int = 4, index: int = 0, kept: str | None = "uid", **changes: 
         {"pod": ""},
     ],
 )
-def test_only_the_pods_own_reservation_spares_it_from_being_counted_twice(
-    changes: dict[str, Any],
-) -> None:
+def test_only_the_pods_own_reservation_spares_it_from_being_counted_twice(changes: dict[str, Any]) -> None:
     ledger = ledger_of(gpu_node("n"))
     ledger.place(eighths(4, reservation="uid", namespace="a", pod="p"), 0.0)
     before = books(ledger)

@@ -137,17 +137,6 @@ def test_a_new_size_of_card_counts_many_pods_again_in_portions() -> None:
     assert saved == [COUNTED_AT_ONCE, COUNTED_AT_ONCE, 1]
 
 
-def test_pods_that_end_or_change_meanwhile_are_not_counted_twice() -> None:
-    ledger = ledger_with()
-    for number in range(3):
-        ledger.set_pod(pod_of(str(number), MIB, SIZED))
-    ledger.put_offer(offer("large", LARGE))
-    ledger.remove_pod(("red", "1"))
-    ledger.set_pod(pod_of("2", MIB, SIZED, node="large"))
-    assert not ledger.count_again()
-    assert ledger.used_of(SLICES).slices == 2 + 2
-
-
 def test_a_broken_card_without_memory_breaks_no_count() -> None:
     ledger = ledger_with(offer("broken", 0))
     forged = f"{CLAIM_NAME}-5mi-p0-p5-0123456789abcdef"

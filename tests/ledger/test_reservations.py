@@ -124,27 +124,6 @@ def test_the_view_shows_cordons_pools_and_products() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("one", "other"), [(("a", "b/c"), ("a/b", "c")), (("", "a/b"), ("/a", "b")), (("a", ""), ("", "a"))]
-)
-def test_names_that_read_alike_when_joined_are_booked_apart(
-    one: tuple[str, str], other: tuple[str, str]
-) -> None:
-    ledger = ledger_of(gpu_node("a", 1))
-    before = books(ledger)
-    for namespace, name in (one, other):
-        placed = ledger.place(eighths(1, namespace=namespace, reservation=name), 0.0)
-        assert isinstance(placed, Placement)
-        assert placed.reservation == name
-    assert {(share.namespace, share.name) for share in shares(ledger)} == {one, other}
-    ledger.set_pod(holder(one[1], "a", (0, 1), namespace=one[0]))
-    ledger.set_pod(holder(other[1], "a", (0, 1), namespace=other[0]))
-    assert sum(share.slices for share in shares(ledger)) == 4
-    ledger.replace([gpu_node("a", 1)], [])
-    ledger.expire(31.0)
-    assert books(ledger) == before
-
-
 def test_a_pod_that_is_known_already_takes_no_reservation_of_a_later_one() -> None:
     ledger = ledger_of(gpu_node("a", 1))
     ledger.place(eighths(1, reservation="r", pod="first"), 0.0)

@@ -8,7 +8,7 @@ from controller.watch.resources import Owner
 from kube.names import QUOTA_GATE
 from ledger.free_nodes import FreeNodes
 from ledger.quoted_text import MAX_QUOTED
-from ledger.why import PodGroup, PodSummary, why
+from ledger.why import PodSummary, why
 from modes.facts import PodFact
 from modes.units import POOL, Profile
 
@@ -50,6 +50,17 @@ def test_a_pod_on_a_full_gpu_learns_what_it_asked_what_it_waits_for_and_what_wou
 def test_another_gpu_with_room_is_named_with_the_way_to_it(owner, advice):
     said = explained(free=ELSEWHERE, owner=owner)
     assert said.endswith(f"GPU 5 of gpu-0 has 4 free: {advice} to use it.")
+
+
+def test_of_a_pod_that_the_agent_limits_it_says_so():
+    by_agent = "limited by its node's agent to the MiB of these slices on the card"
+    assert by_agent in explained(memory_mib=None, by_agent=True)
+
+
+def test_a_waiting_pod_learns_what_did_not_count_when_its_gpu_was_chosen():
+    without = "Its GPU was chosen without its volumes"
+    assert without in explained(lacks_slices=False, scheduler_says="no node", not_considered="volumes")
+    assert without not in explained(fact=of_fact(takes=((POOL, 4),)), not_considered="volumes")
 
 
 @pytest.mark.parametrize("kind", ["Job", "Other\nTeam"])
@@ -125,10 +136,7 @@ A100, H100 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"
             of_fact(takes=((POOL, 1),), products=(f"{A100}-MIG-1g.10gb",)),
             f"1 MIG instance of nvidia.com/gpu on {A100}-MIG-1g.10gb",
         ),
-        (
-            of_fact(takes=((Profile(2, 20), 1),)),
-            "1 MIG instance of nvidia.com/mig-2g.20gb",
-        ),
+        (of_fact(takes=((Profile(2, 20), 1),)), "1 MIG instance of nvidia.com/mig-2g.20gb"),
     ],
     ids=["two models", "one model", "strategy single", "any model"],
 )
@@ -158,27 +166,28 @@ def test_nodes_that_the_pods_own_demands_leave_out_are_named_and_not_counted_as_
     said = explained(free=none_left, scheduler_says="0/2 nodes are available")
     assert (
         "It needs 4 slices of GPU 3 on a node with GPUs of 81920 MiB. 2 nodes have such GPUs, but the pod's"
-        " own nodeSelector, affinity or tolerations exclude them. The scheduler reports: 0/2 nodes are"
-        " available. What would help: change these in its manifest, then delete the pod and create it again."
+        " nodeSelector, affinity or tolerations exclude them. The scheduler reports: 0/2 nodes are"
+        " available. What would help: change these if its manifest has them, then delete the pod and create"
+        " it again."
     ) in said
     assert "cordoned" not in said
     said = explained(free=dataclasses.replace(FULL, shut_out=1))
-    rule = "but the pod's own nodeSelector, affinity or tolerations exclude them"
+    rule = "but the pod's nodeSelector, affinity or tolerations exclude them"
     assert f"1 more node has such GPUs, {rule}." in said
 
 
 def test_counts_are_the_least_where_demands_are_too_long_to_be_compared_with_all_nodes():
     said = explained(free=dataclasses.replace(FULL, shut_out=2, not_compared=5))
     assert "Free now: gpu-0: 2, gpu-1: 1, and at least 3 more nodes." in said
-    assert "At least 2 more nodes have such GPUs, but the pod's own nodeSelector" in said
+    assert "At least 2 more nodes have such GPUs, but the pod's nodeSelector" in said
     said = explained(free=dataclasses.replace(FULL, others=0, not_compared=5))
     assert "Free now: gpu-0: 2, gpu-1: 1, and maybe more nodes." in said
     said = explained(free=FreeNodes((), 0, shut_out=1, not_compared=5))
     assert "81920 MiB. At least 1 node has such GPUs" in said
     said = explained(free=FreeNodes((), 0, not_compared=5))
     assert (
-        "The pod's own nodeSelector, affinity or tolerations are too long to compare with all nodes that have"
-        " such GPUs. What would help: change these in its manifest" in said
+        "The pod's nodeSelector, affinity or tolerations are too long to compare with all nodes that have"
+        " such GPUs. What would help: change these if its manifest has them" in said
     )
 
 
@@ -187,28 +196,6 @@ def test_a_division_under_way_is_reported_instead_of_why_there_is_none():
     assert said.endswith("Cards of gpu-1, gpu-2 are being divided now: wait, pods can go there afterwards.")
     assert "goes to others first" not in said
     assert "being divided" not in explained(dividing=("gpu-1",), gates=("quota",))
-
-
-@pytest.mark.parametrize(
-    ("group", "said"),
-    [
-        (
-            PodGroup("gang", 1, 3),
-            "enough have room: 2 others wait, 1 has a node.",
-        ),
-        (
-            PodGroup("gang", 0, 2),
-            "enough have room: 1 other waits.",
-        ),
-        (PodGroup("gang", 3, 1), "enough have room: 3 have a node."),
-        (PodGroup("gang", 0, 1), "enough have room; it is the only one so far."),
-        (PodGroup("gang", 0, 1, count_is_known=False), "whose pods start together once enough have room."),
-    ],
-)
-def test_a_pod_of_a_gang_learns_how_far_the_others_are(group, said):
-    text = explained(group=group)
-    assert "It belongs to the group gang, whose pods start together" in text
-    assert said in text
 
 
 def test_a_pod_that_waits_for_a_quota_learns_the_rule_and_its_place():

@@ -39,12 +39,7 @@ def decide(live):
     return answer
 
 
-KAI = [
-    {"gpu-fraction": "0.5"},
-    {"gpu-memory": "4096"},
-    {"gpu-fraction": "nonsense"},
-    {"gpu-memory-limit": "1"},
-]
+KAI = [{"gpu-fraction": "nonsense"}, {"nvidia.com/container.task.gpu-memory.request": "4Gi"}]
 
 
 def kai(annotations):

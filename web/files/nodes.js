@@ -3,7 +3,7 @@
 import { SLOTS, assignColours, backgroundOf, fillOf, keyOf } from "./colours.js";
 import { element, find, keep, named, setAttribute, setText } from "./dom.js";
 import { findsGpu } from "./search.js";
-import { eighthsOf, freeOf, isUnhealthy, labelOf, memoryOf, statesOf, usedOf } from "./words.js";
+import { eighthsOf, freeOf, isUnhealthy, labelOf, measuredOf, measuredText, memoryOf, numberOf, statesOf, usedOf } from "./words.js";
 
 const PARTS = [["whole", 1], ["halves", 2], ["quarters", 4], ["eighths", 8]];
 const grid = find("nodes");
@@ -29,8 +29,15 @@ function startRow(name) {
 
 function startModel(name) {
   const made = element("div", "", { role: "rowgroup" }), title = element("div", "", { className: "model", role: "row" });
-  const text = element("span", "", { role: "rowheader" }), list = element("div", "", { className: "rows", role: "presentation" });
-  title.append(text);
+  const head = element("span", "", { role: "rowheader" }), list = element("div", "", { className: "rows", role: "presentation" });
+  const text = element("button", "", { type: "button", ariaExpanded: "true" });
+  text.addEventListener("click", () => {
+    list.hidden = !list.hidden;
+    text.ariaExpanded = `${!list.hidden}`;
+    keepReachable();
+  });
+  head.append(text);
+  title.append(head);
   made.append(title, list);
   const after = [...models.keys()].filter((each) => each > name).sort()[0];
   grid.insertBefore(made, models.get(after)?.element ?? null);
@@ -134,15 +141,17 @@ function filter(entry) {
   entry.element.hidden = !some;
 }
 
-// Sums: models, colours, and what is out of service
+// Sums: models, colours, and what needs attention
 
 const isShown = (entry) => !entry.element.hidden;
+const isReachable = (entry) => isShown(entry) && !entry.element.parentElement.hidden;
 
 function sumKeys(entries) {
   const sums = new Map();
   for (const { row } of entries) for (const gpu of row.gpus) for (const share of gpu.shares ?? []) {
     const key = keyOf(share, view.colour);
-    const sum = sums.get(key) ?? { slices: 0, mib: 0, size: 0 };
+    const sum = sums.get(key) ?? { slices: 0, mib: 0, size: 0, used: 0, limit: 0 };
+    if (share.used !== undefined) (sum.used += share.used), (sum.limit += share.limit ?? 0);
     sum.size += eighthsOf(share.slices, gpu);
     sum[gpu.card === undefined ? "slices" : "mib"] += share.slices;
     sums.set(key, sum);
@@ -155,24 +164,37 @@ function colourKeys() {
 }
 
 // How many such parts are free of a GPU. Parts of a card are rounded down to MiB, those of others are slices.
-function fitting(free, gpu, parts) {
-  const size = Math.floor(gpu.capacity / parts);
-  return size && (gpu.card !== undefined || gpu.capacity % parts === 0) ? Math.floor(free / size) : 0;
+function fitting(free, gpu, parts, perGpu = 8) {
+  const size = gpu.card !== undefined ? Math.floor(gpu.capacity / parts) : perGpu / parts;
+  return size && Number.isInteger(size) ? Math.floor(free / size) : 0;
+}
+
+// How many pods fit if all have one of these sizes.
+export function fitsOf(entries) {
+  const fits = PARTS.map(() => 0);
+  for (const { row } of entries) for (const gpu of row.gpus) {
+    if (!gpu.profile) PARTS.forEach(([, parts], i) => (fits[i] += fitting(freeOf(gpu, row), gpu, parts, row.slices)));
+  }
+  return fits;
 }
 
 function summariseModel(model) {
   const shown = model.order.map((name) => rows.get(name)).filter(isShown);
   model.element.hidden = !shown.length;
-  const fits = PARTS.map(() => 0);
+  const fits = fitsOf(shown);
   let gpus = 0, instances = 0;
   for (const { row } of shown) for (const gpu of row.gpus) {
-    const free = freeOf(gpu, row);
-    if (gpu.profile) instances += free;
-    else gpus += 1, PARTS.forEach(([, parts], i) => (fits[i] += fitting(free, gpu, parts)));
+    if (gpu.profile) instances += freeOf(gpu, row);
+    else gpus += 1;
   }
-  const size = memoryOf(shown[0]?.row.mib), room = gpus ? PARTS.map(([name], i) => `${fits[i]} ${name}`) : [];
-  if (instances) room.push(`${instances} instances`);
-  const text = [size, `${shown.length} ${shown.length === 1 ? "node" : "nodes"}`, room.length ? `fits now: ${room.join(", ")}` : "no room now"];
+  const size = memoryOf(shown[0]?.row.mib), room = gpus ? PARTS.map(([name], i) => `${numberOf(fits[i])} ${name}`) : [];
+  if (instances) room.push(`${numberOf(instances)} instances`);
+  const all = shown.flatMap(({ row }) => row.gpus), slices = all.filter((gpu) => gpu.card === undefined), cards = all.filter((gpu) => gpu.card !== undefined);
+  const total = (gpus, of) => numberOf(gpus.reduce((sum, gpu) => sum + of(gpu), 0));
+  const given = (gpus, unit, of) => gpus.length > 0 && `${total(gpus, (gpu) => of(usedOf(gpu)))} of ${total(gpus, (gpu) => of(gpu.capacity))} ${unit}`;
+  const allocated = [given(slices, "slices", (amount) => amount), given(cards, "GiB", (mib) => mib / 1024)].filter(Boolean).join(" and ");
+  const measured = measuredText(shown.map(({ row }) => measuredOf(row)));
+  const text = [size, `${numberOf(shown.length)} ${shown.length === 1 ? "node" : "nodes"}`, `${allocated} allocated`, measured, room.length ? `fits now: ${room.join(", ")}` : "no room now"];
   const words = text.filter(Boolean).join(" · ");
   if (model.words === words) return;
   model.words = words;
@@ -184,7 +206,8 @@ function summariseModel(model) {
 // Slices, and memory that claims hold.
 function textOf(sums) {
   const [slices, mib] = ["slices", "mib"].map((name) => sums.reduce((all, sum) => all + sum[name], 0));
-  return [slices, memoryOf(mib)].filter(Boolean).join(" + ") || "0";
+  const allocated = [slices && `${numberOf(slices)} ${slices === 1 ? "slice" : "slices"}`, memoryOf(mib)].filter(Boolean).join(" + ") || "0";
+  return [allocated, measuredText(sums)].filter(Boolean).join(", ");
 }
 
 function showLegend(sums, choose) {
@@ -244,8 +267,8 @@ function become(cell) {
 
 // Of all boxes one takes the Tab key: where it is hidden or gone, the first that is shown.
 function keepReachable() {
-  if (current?.isConnected && isShown(current.entry)) return;
-  const first = grid.querySelector(".row:not([hidden]) .gpu");
+  if (current?.isConnected && isReachable(current.entry)) return;
+  const first = grid.querySelector(".rows:not([hidden]) > .row:not([hidden]) .gpu");
   if (first) become(first);
 }
 
@@ -260,7 +283,7 @@ function neighbour(cell, key) {
   if (across !== undefined) return entry.cells[across];
   const step = { ArrowUp: -1, ArrowDown: 1 }[key];
   if (!step) return undefined;
-  const shown = [...grid.querySelectorAll(".row:not([hidden])")], next = shown[shown.indexOf(entry.element) + step];
+  const shown = [...grid.querySelectorAll(".rows:not([hidden]) > .row:not([hidden])")], next = shown[shown.indexOf(entry.element) + step];
   const cells = next?.querySelectorAll(".gpu");
   return cells?.[Math.min(i, cells.length - 1)];
 }

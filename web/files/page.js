@@ -3,14 +3,16 @@
 import { forgetColours } from "./colours.js";
 import { showDetails, startDetails } from "./details.js";
 import { element, find, setText } from "./dom.js";
-import { countFaults, drawRow, rows, show, startNodes, summarise } from "./nodes.js";
+import { countFaults, drawRow, fitsOf, rows, show, startNodes, summarise } from "./nodes.js";
 import { showFaults, showFigures, showLists, showWaiting } from "./panels.js";
 import { showPods, startPods } from "./pods.js";
 import { parse, readAddress, writeAddress } from "./search.js";
 import { follow } from "./stream.js";
+import { measuredOf } from "./words.js";
 
 const FRAME_MS = 6; // of a frame's 16, to draw changed rows
 const SUMS_MS = 500; // between two sums over all nodes
+const ROOM = /(^|\s)free:1(?=\s|$)/; // the search of "only with room"
 const form = find("filters");
 const changed = new Map(); // rows that are not drawn yet
 const seen = new Set(); // nodes of the stream so far
@@ -51,7 +53,10 @@ function sumUp() {
   const terms = parse(chosen.q), nodes = summarise(searchFor);
   setText("shown", chosen.view === "pods" ? showPods(rows, { terms, sort: chosen.sort }) : nodes);
   showFaults(countFaults(), panels?.unlimited.in_all ?? 0);
-  if (panels) showWaiting(panels, terms);
+  if (!panels) return;
+  const all = [...rows.values()];
+  showFigures(panels, fitsOf(all), all.map(({ row }) => measuredOf(row)));
+  showWaiting(panels, terms);
 }
 
 // What the reader chose, which the address keeps
@@ -75,6 +80,7 @@ function showChosen() {
 function fillForm() {
   form.elements.q.value = chosen.q;
   form.elements.colour.value = chosen.colour;
+  form.elements.room.checked = ROOM.test(chosen.q);
 }
 
 function searchFor(text) {
@@ -123,7 +129,6 @@ const on = {
   },
   panels: (found) => {
     panels = found;
-    showFigures(panels);
     showLists(panels);
     sumSoon();
   },
@@ -149,7 +154,12 @@ if (matchMedia("(max-width: 62rem)").matches) for (const panel of document.query
 startNodes(showDetails);
 startDetails();
 startPods(sortBy, sumUp);
-form.addEventListener("input", () => choose({ q: form.elements.q.value, colour: form.elements.colour.value }));
+form.addEventListener("input", ({ target }) => {
+  const { q, colour, room } = form.elements;
+  if (target === room) q.value = room.checked ? `${q.value} free:1`.trim() : q.value.replace(ROOM, " ").trim();
+  choose({ q: q.value, colour: colour.value });
+  room.checked = ROOM.test(q.value);
+});
 form.addEventListener("click", ({ target }) => target.dataset.view && choose({ view: target.dataset.view }));
 form.addEventListener("reset", () => setTimeout(() => choose({ q: "", colour: "queue" })));
 form.addEventListener("submit", (event) => event.preventDefault());

@@ -2,9 +2,9 @@
 
 import { element, find, keep, named, setText } from "./dom.js";
 import { findsWaiting } from "./search.js";
-import { ageOf, countOf, memoryOf } from "./words.js";
+import { ageOf, countOf, measuredText, memoryOf, numberOf } from "./words.js";
 
-const NAMES = { 1: "whole GPUs", 2: "halves", 4: "quarters", 8: "eighths" };
+const NAMES = ["whole GPUs", "halves", "quarters", "eighths"];
 const AT_ONCE = 5; // pods of one cause, until the reader asks for all
 
 const memory = (mib) => memoryOf(mib) || "0 MiB";
@@ -14,30 +14,30 @@ function setFigure(id, value, more) {
   setText(`${id}-more`, more);
 }
 
-export function showFigures(panels) {
+export function showFigures(panels, fits, measured) {
   setText("role", panels.role);
-  const { used, capacity, free, gpus, over, cards } = panels, whole = panels.blocks.find((block) => block.denominator === 1);
+  const { used, capacity, free, gpus, over, cards } = panels;
   // Slices, and memory of cards that claims take parts of: a cluster may have both, and neither counts as the other.
   const hasSlices = capacity > 0 || !cards, parts = hasSlices ? [[used, capacity]] : [];
   if (cards) parts.push([cards.claimed, cards.mib]);
   const percent = parts.map(([some, all]) => (all ? `${Math.round((100 * some) / all)} %` : "–")).join(" · ");
-  const slices = hasSlices ? [`${used} of ${capacity} slices${over ? `, ${over} over` : ""}`] : [];
-  setFigure("used", percent, [...slices, cards && `${memory(cards.claimed)} of ${memory(cards.mib)} claimed`].filter(Boolean).join("; "));
-  const room = [hasSlices && `${free} slices`, cards && memory(cards.free)].filter(Boolean).join(" and ");
-  setFigure("whole", `${whole?.pods ?? 0}`, `of ${gpus + (cards?.cards ?? 0)}; ${room} free`);
-  setFigure("waits", `${panels.waiting_in_all}`, panels.waiting_in_all ? "by cause below" : "no pod waits");
+  const slices = hasSlices ? [`${numberOf(used)} of ${numberOf(capacity)} slices${over ? `, ${numberOf(over)} over` : ""}`] : [];
+  setFigure("used", percent, [...slices, cards && `${memory(cards.claimed)} of ${memory(cards.mib)} claimed`, measuredText(measured)].filter(Boolean).join("; "));
+  const room = [hasSlices && `${numberOf(free)} slices`, cards && memory(cards.free)].filter(Boolean).join(" and ");
+  setFigure("whole", numberOf(fits[0]), `of ${numberOf(gpus + (cards?.cards ?? 0))}; ${room} free`);
+  setFigure("waits", numberOf(panels.waiting_in_all), panels.waiting_in_all ? "by cause below" : "no pod waits");
   const denied = panels.denials?.reduce((sum, denial) => sum + denial.pods, 0);
-  setFigure("denied", denied === undefined ? "–" : `${denied}`, denied === undefined ? "not known here" : "in the last hour");
-  keep(find("blocks"), panels.blocks, (block) => block.denominator, () => element("div"), (made, block) => {
-    made.replaceChildren(element("dt", NAMES[block.denominator]), element("dd", `${block.pods}`));
+  setFigure("denied", denied === undefined ? "–" : numberOf(denied), denied === undefined ? "not known here" : "in the last hour");
+  keep(find("blocks"), fits.map((pods, i) => [NAMES[i], pods]), ([name]) => name, () => element("div"), (made, [name, pods]) => {
+    made.replaceChildren(element("dt", name), element("dd", numberOf(pods)));
   });
 }
 
 export function showFaults({ gpus, unhealthy, cordoned, held, off, over }, unlimited) {
   const nodes = (count, state) => count && `${count} ${count === 1 ? "node" : "nodes"} ${state}`;
-  const words = [unhealthy && `${unhealthy} unhealthy`, cordoned && `${cordoned} cordoned`, over && `${over} over`];
+  const words = [unhealthy && `${unhealthy} unhealthy`, cordoned && `${cordoned} cordoned`, over && `${over} over-allocated`];
   const all = [...words, nodes(held, "held"), nodes(off, "off"), unlimited && `${unlimited} without limit`].filter(Boolean);
-  setFigure("out", `${gpus}`, all.join(", ") || "all GPUs serve");
+  setFigure("out", numberOf(gpus + unlimited), all.join(", ") || "all GPUs serve");
   find("out").closest("li").classList.toggle("bad", Boolean(gpus || unlimited));
 }
 
@@ -83,7 +83,7 @@ function fillWaiting(made, pod) {
   const [unfold, plain] = made.children, line = pod.why ? unfold.firstChild : plain;
   unfold.hidden = !pod.why;
   plain.hidden = Boolean(pod.why);
-  const age = pod.created ? ageOf(pod.created) : "", words = [pod.slices ? countOf(pod.slices, pod.profile) : "", age];
+  const age = pod.created ? `for ${ageOf(pod.created)}` : "", words = [pod.slices ? countOf(pod.slices, pod.profile) : "", age];
   made.title = pod.queue ? `queue ${pod.queue}` : "";
   line.replaceChildren(named(`${pod.namespace}/${pod.name || "a pod in creation"}`), ` ${words.filter(Boolean).join(", ")}`);
   setText(unfold.lastChild, pod.why ?? "");
@@ -112,12 +112,12 @@ function showUnlimited(item, found) {
 
 function showDenial(item, denial) {
   const name = element("b");
-  name.append(`${denial.reason}: ${denial.pods} in `, named(denial.namespace));
+  name.append(`${denial.reason}: ${numberOf(denial.pods)} in `, named(denial.namespace));
   item.replaceChildren(name, named(denial.message ?? ""));
 }
 
 function showQuota(item, quota) {
-  const name = `${quota.scope} ${quota.name}: ${quota.used} of ${quota.limit} ${quota.unit}`;
+  const name = `${quota.scope} ${quota.name}: ${numberOf(quota.used)} of ${numberOf(quota.limit)} ${quota.unit} allocated`;
   const meter = element("meter", "", { max: Math.max(1, quota.limit), value: quota.used });
   meter.setAttribute("aria-label", name);
   item.replaceChildren(named(name), meter);

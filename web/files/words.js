@@ -5,7 +5,8 @@ export const isUnhealthy = (gpu) => gpu.unhealthy === true || (gpu.capacity === 
 // As `free` in the ledger: slices for new pods.
 // Of a card, the MiB for new claims.
 export const freeOf = (gpu, row) => (gpu.card !== undefined ? gpu.free ?? 0 : gpu.cordoned || row.usable === false ? 0 : Math.max(0, gpu.capacity - usedOf(gpu)));
-export const countOf = (count, profile) => `${count} ${profile ? "instance" : "slice"}${count === 1 ? "" : "s"}`;
+export const numberOf = (number) => number.toLocaleString("en", { maximumFractionDigits: 1 });
+export const countOf = (count, profile) => `${numberOf(count)} ${profile ? "instance" : "slice"}${count === 1 ? "" : "s"}`;
 // What claims hold is MiB: in slices of an eighth it compares with shares of other GPUs.
 export const eighthsOf = (amount, gpu) => (gpu.card === undefined ? amount : (8 * amount) / Math.max(1, gpu.capacity));
 export const amountOf = (amount, gpu) => (gpu.card === undefined ? countOf(amount, gpu.profile) : memoryOf(amount) || "0 MiB");
@@ -14,7 +15,7 @@ export const nameOf = (gpu) => gpu.card ?? gpu.profile ?? (gpu.index === undefin
 
 export function memoryOf(mib) {
   if (!mib) return "";
-  return mib < 1024 ? `${mib} MiB` : `${Number((mib / 1024).toFixed(1))} GiB`;
+  return mib < 1024 ? `${mib} MiB` : `${numberOf(mib / 1024)} GiB`;
 }
 
 // The name of a reservation's pod is not always known: the API server may be creating it.
@@ -40,6 +41,18 @@ function busyOf(share) {
   if (share.busy === undefined) return "";
   const hour = secondsSince(share.since) >= 3600;
   return `GPU time ${share.busy} % ${hour ? "in the last hour" : `since ${new Date(share.since).toLocaleTimeString()}`}`;
+}
+
+// Of a node's shares, the MiB that are used and that may be used, as far as agents measure them.
+export function measuredOf(row) {
+  const shares = row.gpus.flatMap((gpu) => gpu.shares ?? []).filter((share) => share.used !== undefined);
+  const sum = (name) => shares.reduce((all, share) => all + (share[name] ?? 0), 0);
+  return { used: sum("used"), limit: sum("limit") };
+}
+
+export function measuredText(measured) {
+  const used = measured.reduce((all, each) => all + each.used, 0), limit = measured.reduce((all, each) => all + each.limit, 0);
+  return limit ? `used ${memoryOf(used) || "0 MiB"} of ${memoryOf(limit)} measured` : "";
 }
 
 export function useOf(share) {
@@ -71,7 +84,7 @@ export function notesOf(gpu, row) {
     cordoned: "cordoned",
     held: "node is held: its agent does not serve",
     off: "node takes no pods: cordoned or not ready",
-    over: gpu.card === undefined ? `${gpu.over} over` : `${memoryOf(gpu.over)} over`,
+    over: `over-allocated by ${amountOf(gpu.over ?? 0, gpu)}`,
   };
   return statesOf(gpu, row).map((state) => meanings[state]);
 }

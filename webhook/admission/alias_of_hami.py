@@ -1,8 +1,13 @@
-"""Translates a pod in HAMi's syntax: amounts of containers, and annotations about cards."""
+"""Translates a pod in HAMi's syntax: amounts of containers, and annotations about cards.
+
+Of these, the ones with an equivalent here are accepted, the others denied by name. For HAMi, an empty list of
+cards or an empty mode requires nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -13,8 +18,10 @@ from kube.names import (
     GPU_MODEL_ANNOTATION,
     GPU_RESOURCE,
     GPUS_ANNOTATION,
+    NVIDIA_DOMAIN,
 )
 from kube.quantity import whole
+from modes.gpu_kinds import MAX_PATTERNS, MAX_TEXT, KindProblem, read_gpu_kinds
 from policies.model.effective import EffectivePolicy
 from policies.model.label_advice import MAX_SHOWN
 from webhook.admission.alias_words import (
@@ -26,24 +33,38 @@ from webhook.admission.alias_words import (
     denied,
     known_text,
     memory_label,
+    refuse_misplaced,
     rewritten,
     shown,
     words_of,
 )
 from webhook.admission.denial import Denial, cut_text
-from webhook.admission.hami_cards import hami_models
-from webhook.admission.json_patch import Operation, add, pointer, remove
-from webhook.admission.other_systems import HAMI_ANNOTATIONS, HAMI_USE_TYPE
+from webhook.admission.json_patch import Operation, add
 from webhook.admission.pod import LABEL, Container, ObjectMeta, Pod, PodSpec, Resources
 
-HAMI_MEMORY, HAMI_PERCENT = "nvidia.com/gpumem", "nvidia.com/gpumem-percentage"
-HAMI_CORES, HAMI_GPUS = "nvidia.com/gpucores", GPU_RESOURCE
-HAMI_RESOURCES = (HAMI_MEMORY, HAMI_PERCENT, HAMI_CORES)
-HAMI_PRIORITY = "nvidia.com/priority"
+_MEMORY, _PERCENT = "nvidia.com/gpumem", "nvidia.com/gpumem-percentage"
+_CORES, _GPUS = "nvidia.com/gpucores", GPU_RESOURCE
+HAMI_RESOURCES = (_MEMORY, _PERCENT, _CORES)
+_PRIORITY = "nvidia.com/priority"
 """Which of the tasks on a card HAMi lets compute first. Here they take turns, so it is removed."""
-_REMOVED = (*HAMI_RESOURCES, HAMI_PRIORITY)
+_REMOVED = (*HAMI_RESOURCES, _PRIORITY)
+HAMI_USE_TYPE, _NO_TYPE = NVIDIA_DOMAIN + "use-gputype", NVIDIA_DOMAIN + "nouse-gputype"
+_USE_UUID, _NO_UUID = NVIDIA_DOMAIN + "use-gpuuuid", NVIDIA_DOMAIN + "nouse-gpuuuid"
+_MODE, _NUMA = NVIDIA_DOMAIN + "vgpu-mode", NVIDIA_DOMAIN + "numa-bind"
+_NODE_POLICY, _GPU_POLICY = "hami.io/node-scheduler-policy", "hami.io/gpu-scheduler-policy"
+HAMI_ANNOTATIONS = (
+    *(HAMI_USE_TYPE, _NO_TYPE, _USE_UUID, _NO_UUID),
+    *(_MODE, _NUMA, _NODE_POLICY, _GPU_POLICY),
+)
+"""HAMi's annotations about a pod's cards."""
 ALL = 100
 """Percent: a whole card's memory, or all of its compute, which HAMi gives to only one container."""
+_VENDOR = "NVIDIA"
+"""Prefix of every type in HAMi: "NVIDIA-NVIDIA A100-SXM4-80GB"."""
+_PLACES = {"pack": "binpack", "spread": "spread"}
+"""A policy's placement, and HAMi's word for it."""
+_TRUE = {"1", "t", "true"}
+_NO_CHOICE = "is not supported, since pods cannot choose their card: remove it"
 
 
 class HamiShare(msgspec.Struct, frozen=True, gc=False):
@@ -56,42 +77,27 @@ class HamiShare(msgspec.Struct, frozen=True, gc=False):
     cores: int
     """Percent of compute; 0 limits nothing."""
     ignored: tuple[str, ...]
-    """Requests that have no effect: a percentage in addition to MiB, compute that the policy ignores."""
+    """Requests without effect: a percentage beside MiB, a priority, compute that the policy ignores."""
 
     @property
     def is_whole(self) -> bool:
         """Whether it is all memory of each GPU."""
         return not self.mib and self.percent == ALL
 
-    @property
-    def amounts(self) -> tuple[int, int, int, int]:
-        """All that has an effect."""
-        return self.gpus, self.mib, 0 if self.mib else self.percent, self.cores
 
-
-def _pod_asks(metadata: ObjectMeta, spec: PodSpec) -> bool:
-    """Whether a container requests a share in this syntax, or the pod does so in the wrong place."""
-    every = (*(spec.init_containers or ()), *(spec.containers or ()))
-    return any(map(_asks, every)) or _refuse_misplaced(metadata) is not None
-
-
-def _refuse_misplaced(metadata: ObjectMeta) -> Denial | None:
-    """Refuse amounts that are labels or annotations: HAMi reads resources of containers."""
-    for kind, keys in (("annotation", metadata.annotations), ("label", metadata.labels)):
-        for name in HAMI_RESOURCES:
-            if name in (keys or ()):
-                return denied(f"{kind} {name} has no effect: write it in resources.limits of a container")
-    return None
+def _pod_asks(_: ObjectMeta, spec: PodSpec) -> bool:
+    """Whether a container requests a share in this syntax."""
+    return any(map(_asks, (*(spec.init_containers or ()), *(spec.containers or ()))))
 
 
 def _read(metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy) -> Alias | Denial:
-    container = _refuse_misplaced(metadata) or _asking_container(spec)
+    container = _asking_container(spec)
     if isinstance(container, Denial):
         return container
     share = _pod_share(container, spec, policy)
     if isinstance(share, Denial):
         return share
-    models = hami_models(metadata.annotations or {}, policy)
+    models = _card_models(metadata.annotations or {}, policy)
     if isinstance(models, Denial):
         return models
     label, compute = _label(share, policy), _compute(share)
@@ -108,16 +114,11 @@ def _read(metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy) -> Alias
     }
     present = [name for name in HAMI_ANNOTATIONS if name in (metadata.annotations or {})]
     changed, operations = rewritten(metadata, label, ours, present)
-    containers = _in_our_words(spec.containers or [], share, "/spec/containers", operations)
-    inits = _in_our_words(spec.init_containers or [], share, "/spec/initContainers", operations)
+    containers = _in_our_words(spec.containers or [], str(share.gpus), "/spec/containers", operations)
+    inits = _in_our_words(spec.init_containers or [], str(share.gpus), "/spec/initContainers", operations)
     found = msgspec.structs.replace(spec, containers=containers, init_containers=inits or None)
-    ignored = [*share.ignored]
-    if any(each["path"].endswith(pointer(HAMI_PRIORITY)) for each in operations):
-        ignored.append(HAMI_PRIORITY)
     words = _words(share, label, ours, metadata.annotations or {})
-    return Alias(
-        Pod(changed, found), operations, "; ".join([*words, *[f"{each} is ignored" for each in ignored]])
-    )
+    return Alias(Pod(changed, found), operations, "; ".join(words))
 
 
 def _asking_container(spec: PodSpec) -> Container | Denial:
@@ -131,60 +132,57 @@ def _asking_container(spec: PodSpec) -> Container | Denial:
             f" or use our label and {CONTAINERS_ANNOTATION}"
         )
     if not asking:
-        return denied(f"only init containers request {HAMI_MEMORY}: request it in a regular container")
+        return denied(f"only init containers request {_MEMORY}: request it in a regular container")
     return asking[0]
 
 
 def _pod_share(container: Container, spec: PodSpec, policy: EffectivePolicy) -> HamiShare | Denial:
     """Return the request of the container; init containers with a request get the same share."""
-    own = _share(container, policy)
-    if isinstance(own, Denial):
-        return own
     for each in spec.init_containers or ():
-        if each is container or not _asks(each):
-            continue
-        found = _share(each, policy)
-        if isinstance(found, Denial):
-            return found
-        if found.amounts != own.amounts:
+        if _asks(each) and _amounts_of(each) != _amounts_of(container):
             name = cut_text(each.name, MAX_CHARACTERS)
             return denied(
                 f'init container "{name}" and its pod request different shares: use the same in both'
             )
-    return own
+    return _share(container, policy)
+
+
+def _amounts_of(container: Container) -> tuple[str, dict[str, str]]:
+    amounts = {name: amount for name, amount in _amounts(container.resources) if amount != "0"}
+    return _gpus(container.resources), amounts
 
 
 def _share(container: Container, policy: EffectivePolicy) -> HamiShare | Denial:
-    amounts = dict(_amounts(container.resources))
-    if HAMI_CORES in amounts and policy.gpucores == "deny":
-        return denied(f"policy {policy.name} does not accept {HAMI_CORES}: remove it, or ask the admin")
+    amounts = dict(_amounts(container.resources, _REMOVED))
+    if _CORES in amounts and policy.gpucores == "deny":
+        return denied(f"policy {policy.name} does not accept {_CORES}: remove it, or ask the admin")
     memory, percent, cores = (amounts.get(name, "0") for name in HAMI_RESOURCES)
     gpus = _gpus(container.resources)
     if MIB.fullmatch(gpus) is None:
-        return denied(f"{HAMI_GPUS} {shown(gpus)} is not a whole number above 0: fix it")
-    if memory != "0" and MIB.fullmatch(memory) is None:
-        refused = memory_label(HAMI_MEMORY, memory)
-        return refused if isinstance(refused, Denial) else denied(HAMI_MEMORY)
+        return denied(f"{_GPUS} {shown(gpus)} is not a whole number above 0: fix it")
+    if memory != "0" and isinstance(refused := memory_label(_MEMORY, memory), Denial):
+        return refused
     if percent != "0" and (MIB.fullmatch(percent) is None or int(percent) > ALL):
-        return denied(f"{HAMI_PERCENT} {shown(percent)} is not a whole number from 0 to 100: fix it")
+        return denied(f"{_PERCENT} {shown(percent)} is not a whole number from 0 to 100: fix it")
     if cores != "0" and MIB.fullmatch(cores) is None:
-        return denied(f"{HAMI_CORES} {shown(cores)} is not a whole number: fix it")
-    ignored = (f"{HAMI_PERCENT} {percent}",) if memory != "0" and percent != "0" else ()
-    if policy.gpucores == "ignore" and HAMI_CORES in amounts:
-        ignored, cores = (*ignored, HAMI_CORES), "0"
+        return denied(f"{_CORES} {shown(cores)} is not a whole number: fix it")
+    ignored: tuple[str, ...] = (f"{_PERCENT} {percent}",) if memory != "0" and percent != "0" else ()
+    if policy.gpucores == "ignore" and _CORES in amounts:
+        ignored, cores = (*ignored, _CORES), "0"
+    ignored += (_PRIORITY,) if _PRIORITY in amounts else ()
     return HamiShare(int(gpus), int(memory), int(percent) or ALL, int(cores), ignored)
 
 
 def _label(share: HamiShare, policy: EffectivePolicy) -> Label | Denial:
     if share.mib:
-        return memory_label(HAMI_MEMORY, str(share.mib))
+        return memory_label(_MEMORY, str(share.mib))
     known = known_text(str(share.gpus) if share.is_whole else _as_decimal(share.percent), policy)
     if known is not None:
         return LABEL, known
     allowed = [str(each) for each in range(1, ALL) if known_text(_as_decimal(each), policy) is not None]
     label = f"the label {LABEL}"
     advice = f"use {', '.join(allowed[:MAX_SHOWN])}, or {label}" if allowed else f"use {label}"
-    return denied(f'{HAMI_PERCENT} "{share.percent}" is not a fraction of policy {policy.name}: {advice}')
+    return denied(f'{_PERCENT} "{share.percent}" is not a fraction of policy {policy.name}: {advice}')
 
 
 def _as_decimal(percent: int) -> str:
@@ -196,10 +194,10 @@ def _compute(share: HamiShare) -> str | Denial | None:
     if not share.cores or (share.is_whole and share.cores >= ALL):
         return None
     if share.is_whole:
-        return denied(f"{HAMI_CORES} {share.cores} cannot limit whole GPUs: remove it")
+        return denied(f"{_CORES} {share.cores} cannot limit whole GPUs: remove it")
     if share.cores >= ALL:
         return denied(
-            f"{HAMI_CORES} {share.cores} takes a whole card, but the pod requests a part of one:"
+            f"{_CORES} {share.cores} takes a whole card, but the pod requests a part of one:"
             " remove one of the two"
         )
     return str(share.cores)
@@ -209,18 +207,20 @@ def _asks(container: Container) -> bool:
     return any(_amounts(container.resources))
 
 
-def _amounts(resources: Resources | None) -> Iterator[tuple[str, str]]:
+def _amounts(
+    resources: Resources | None, names: Collection[str] = HAMI_RESOURCES
+) -> Iterator[tuple[str, str]]:
     """Yield a container's requests; if a name is in both, limits come last and count."""
     for amounts in (resources.requests, resources.limits) if resources is not None else ():
         for name, amount in (amounts or {}).items():
-            if name in HAMI_RESOURCES:
+            if name in names:
                 yield name, _plain(amount)
 
 
 def _gpus(resources: Resources | None) -> str:
     for amounts in (resources.limits, resources.requests) if resources is not None else ():
-        if amounts and HAMI_GPUS in amounts:
-            return _plain(amounts[HAMI_GPUS])
+        if amounts and _GPUS in amounts:
+            return _plain(amounts[_GPUS])
     return "1"
 
 
@@ -234,45 +234,92 @@ def _plain(amount: str | int) -> str:
 
 
 def _in_our_words(
-    containers: Sequence[Container], share: HamiShare, path: str, operations: list[Operation]
+    containers: Sequence[Container], gpus: str, path: str, operations: list[Operation]
 ) -> list[Container]:
     """Remove HAMi's amounts, but keep `nvidia.com/gpu`: it marks init containers that use the GPU."""
-    plain = []
+    plain = list(containers)
     for at, container in enumerate(containers):
-        if _asks(container):
-            resources = container.resources or Resources()
-            limits, requests = (
-                _with_gpus(amounts, str(share.gpus), f"{path}/{at}/resources/{field}", operations)
-                for field, amounts in (("limits", resources.limits), ("requests", resources.requests))
-            )
-            container = msgspec.structs.replace(container, resources=Resources(limits, requests))  # noqa: PLW2901
-        plain.append(container)
+        resources = container.resources
+        if resources is None or not _asks(container):
+            continue
+        fields = {
+            field: {**{name: each for name, each in amounts.items() if name not in _REMOVED}, _GPUS: gpus}
+            for field, amounts in (("limits", resources.limits), ("requests", resources.requests))
+            if amounts is not None
+        }
+        operations += [add(f"{path}/{at}/resources/{field}", each) for field, each in fields.items()]
+        changed = Resources(fields.get("limits"), fields.get("requests"))
+        plain[at] = msgspec.structs.replace(container, resources=changed)
     return plain
-
-
-def _with_gpus(
-    amounts: dict[str, str | int] | None, gpus: str, path: str, operations: list[Operation]
-) -> dict[str, str | int] | None:
-    if amounts is None:
-        return None
-    operations += [remove(path + pointer(name)) for name in amounts if name in _REMOVED]
-    left = {name: each for name, each in amounts.items() if name not in _REMOVED}
-    if str(left.get(HAMI_GPUS)) != gpus:
-        left[HAMI_GPUS] = gpus
-        operations.append(add(path + pointer(HAMI_GPUS), gpus))
-    return left
 
 
 def _words(
     share: HamiShare, label: Label, ours: Mapping[str, str | None], theirs: Mapping[str, str]
 ) -> list[str]:
     said = {
-        COMPUTE_ANNOTATION: f"{HAMI_CORES} {share.cores}",
+        COMPUTE_ANNOTATION: f"{_CORES} {share.cores}",
         GPU_MODEL_ANNOTATION: f"{HAMI_USE_TYPE} {theirs.get(HAMI_USE_TYPE)}",
     }
-    amount = f"{HAMI_MEMORY} {share.mib}" if share.mib else f"{HAMI_PERCENT} {share.percent}"
+    amount = f"{_MEMORY} {share.mib}" if share.mib else f"{_PERCENT} {share.percent}"
     translated = [words_of(said[name], (name, text)) for name, text in ours.items() if text and name in said]
-    return [words_of(amount, label), *translated]
+    return [words_of(amount, label), *translated, *[f"{each} is ignored" for each in share.ignored]]
 
 
-HAMI = System(_pod_asks, _read, HAMI_RESOURCES)
+def _card_models(theirs: Mapping[str, str], policy: EffectivePolicy) -> dict[str, str] | Denial:
+    """Return our annotation for the card types that a pod accepts; empty if it accepts all."""
+    return _refused(theirs, policy) or _models_of(theirs.get(HAMI_USE_TYPE, ""))
+
+
+def _refused(theirs: Mapping[str, str], policy: EffectivePolicy) -> Denial | None:
+    advice = f"is not supported: list the accepted types in {HAMI_USE_TYPE}"
+    for name, rule in ((_NO_TYPE, advice), (_USE_UUID, _NO_CHOICE), (_NO_UUID, _NO_CHOICE)):
+        if theirs.get(name, "").strip():
+            return denied(f"{name} {rule}")
+    if theirs.get(_NUMA, "").lower() in _TRUE:
+        return denied(f"{_NUMA} is not supported: remove it")
+    for name in (_NODE_POLICY, _GPU_POLICY):
+        text = theirs.get(name, "").strip()
+        if text and text != _PLACES[policy.demands.place]:
+            rule = f"differs from the placement of policy {policy.name}: remove it, or ask the admin"
+            return denied(f"{name} {shown(text)} {rule}")
+    return _refused_mode(theirs.get(_MODE), policy)
+
+
+def _refused_mode(text: str | None, policy: EffectivePolicy) -> Denial | None:
+    """Refuse a list of modes that lacks one that the policy may use."""
+    gives = [] if policy.mode.gives_instances else ["hami-core"]
+    if policy.instance_mode is not None:
+        gives.append("mig")
+    if text is None or all(mode in text for mode in gives):
+        return None
+    given = f"policy {policy.name} provides {' or '.join(gives)}"
+    return denied(f"{_MODE} {shown(text)}: {given}: remove it, or ask the admin")
+
+
+def _models_of(text: str) -> dict[str, str] | Denial:
+    """Return patterns for types, each a part of a card's name, in upper or lower case."""
+    types = [each.strip() for each in text.split(",")] if len(text) <= MAX_TEXT else []
+    if not text.strip() or any(each.upper() == _VENDOR for each in types):
+        return {}
+    patterns = {GPU_MODEL_ANNOTATION: ",".join([_pattern(each) for each in types if each])}
+    if isinstance(read_gpu_kinds(patterns), KindProblem):
+        return denied(
+            f"{HAMI_USE_TYPE} {shown(text)} does not list 1 to {MAX_PATTERNS} types of cards: fix it"
+        )
+    return patterns
+
+
+def _pattern(name: str) -> str:
+    """Return the pattern for a part of a card's name. HAMi separates its words by spaces, we by hyphens."""
+    if name.upper().startswith(f"{_VENDOR}-{_VENDOR}"):
+        name = name[len(_VENDOR) + 1 :]
+    return "*" + "-".join(re.split(r"[\s-]+", name)) + "*"
+
+
+def _misplaced(metadata: ObjectMeta) -> Denial | None:
+    where = "in resources.limits of a container"
+    places = {"annotation": metadata.annotations, "label": metadata.labels}
+    return refuse_misplaced(places, HAMI_RESOURCES, where)
+
+
+HAMI = System(_pod_asks, _read, _misplaced, HAMI_RESOURCES)

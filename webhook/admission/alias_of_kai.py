@@ -2,103 +2,175 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
+from fractions import Fraction
+from math import ceil
 
-from kube.names import CONTAINER_ANNOTATION, GPUS_ANNOTATION
-from modes.fraction import Fraction
+from kube.names import CONTAINER_ANNOTATION, CONTAINERS_ANNOTATION, GPUS_ANNOTATION, NVIDIA_DOMAIN
+from kube.quantity import parse_quantity
+from modes.memory_text import MAX_MIB
 from policies.model.effective import EffectivePolicy
 from webhook.admission.alias_words import (
-    MAX_CHARACTERS,
     Alias,
+    Label,
     System,
     denied,
     fraction_label,
     memory_label,
+    refuse_misplaced,
     rewritten,
     shown,
     words_of,
 )
 from webhook.admission.denial import Denial
-from webhook.admission.other_systems import (
-    KAI_AMOUNTS,
-    KAI_CONTAINER,
-    KAI_CONTAINERS,
-    KAI_FRACTION,
-    KAI_GPUS,
-    KAI_LIMITS,
-    KAI_MEMORY,
-    KAI_MPS,
-)
 from webhook.admission.pod import MEMORY_LABEL, ObjectMeta, Pod, PodSpec
 
+KAI_FRACTION, KAI_MEMORY = "gpu-fraction", "gpu-memory"
+KAI_GPUS, KAI_CONTAINER = "gpu-fraction-num-devices", "gpu-fraction-container-name"
+KAI_LIMITS = {
+    "gpu-fraction-limit": KAI_FRACTION,
+    "gpu-memory-limit": KAI_MEMORY,
+    "gpu-fraction.limit": KAI_FRACTION,
+    "gpu-memory.limit": KAI_MEMORY,
+}
+"""From the limit up to which a pod may grow, as Run:ai and as KAI writes it, to the guaranteed amount."""
+KAI_MPS, KAI_MIG = "mps", "mig-profile"
+KAI_CONTAINERS = NVIDIA_DOMAIN + "container."
+"""Prefix of annotations about one container, of KAI since 0.18 and of Run:ai since 3.0."""
+KAI_EARLY = "nvidia.cdi.k8s.io/"
+"""Prefix of the same before KAI's release 0.18, and of annotations that name devices (CDI)."""
+KAI_AMOUNTS = (KAI_FRACTION, KAI_MEMORY, *KAI_LIMITS)
+"""A pod with one of them requests a share."""
+_FURTHER_OF_KAI = re.compile(
+    r"nvidia\.com/(?:container\.|mig-)|kai\.scheduler/container\.|nvidia\.cdi\.k8s\.io/[^/]+\.gpu-memory\."
+)
 _REWRITTEN = (*KAI_AMOUNTS, KAI_GPUS, KAI_CONTAINER)
+_REQUEST, _LIMIT, _MODE = ".gpu-memory.request", ".gpu-memory.limit", ".gpu-compute.mode"
+_TIME_SLICING = "time-slicing"
+_MIB = 2**20
 
 
 def _asks(metadata: ObjectMeta, _: PodSpec) -> bool:
-    """Whether a pod requests a share in this syntax, or the limit of one, if only in the wrong place."""
+    """Whether a pod requests a share in this syntax, or only the limit of one."""
     theirs = metadata.annotations or {}
-    return _refuse_misplaced(metadata) is not None or not theirs.keys().isdisjoint(KAI_AMOUNTS)
+    return not theirs.keys().isdisjoint(KAI_AMOUNTS) or bool(further_of_kai(theirs))
 
 
 def _read(metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy) -> Alias | Denial:
-    misplaced = _refuse_misplaced(metadata)
-    if misplaced is not None:
-        return misplaced
     theirs = metadata.annotations or {}
-    fraction, mib = theirs.get(KAI_FRACTION), theirs.get(KAI_MEMORY)
-    if fraction is not None and mib is not None:
-        return denied(f"annotations {KAI_FRACTION} and {KAI_MEMORY} both set an amount: keep one")
-    refused = _refuse_limits(theirs)
-    if refused is not None:
-        return refused
     if theirs.get(KAI_MPS) == "true":
         return denied(f"annotation {KAI_MPS} is not supported: remove it")
-    if mib is not None:
-        label = memory_label(KAI_MEMORY, mib)
-    else:
-        label = fraction_label(KAI_FRACTION, fraction or "", policy)
-    if isinstance(label, Denial):
-        return label
-    ours = {GPUS_ANNOTATION: theirs.get(KAI_GPUS), CONTAINER_ANNOTATION: theirs.get(KAI_CONTAINER)}
-    amount = f"{KAI_MEMORY} {mib}" if mib is not None else f"{KAI_FRACTION} {fraction}"
-    present = [name for name in _REWRITTEN if name in theirs]
+    container = _container(theirs, spec)
+    if isinstance(container, Denial):
+        return container
+    found = _refuse_limits(theirs, container) or _amount(theirs, container, policy)
+    if isinstance(found, Denial):
+        return found
+    amount, label = found
+    ours = {GPUS_ANNOTATION: theirs.get(KAI_GPUS), CONTAINER_ANNOTATION: container}
+    present = [*[name for name in _REWRITTEN if name in theirs], *further_of_kai(theirs)]
     changed, operations = rewritten(metadata, label, ours, present)
     return Alias(Pod(changed, spec), operations, words_of(amount, label))
 
 
-def _refuse_misplaced(metadata: ObjectMeta) -> Denial | None:
-    """Refuse amounts that would have no effect: labels, and annotations of single containers."""
-    for name in KAI_AMOUNTS:
-        if name in (metadata.labels or ()):
-            return denied(f"label {name} has no effect: write it as an annotation")
-    for name in metadata.annotations or ():
-        if name.startswith(KAI_CONTAINERS):
-            advice = f"use {KAI_MEMORY} or {KAI_FRACTION}, or the label {MEMORY_LABEL}"
-            return denied(f"annotation {name} is not supported: {advice}")
-    return None
+def _container(theirs: Mapping[str, str], spec: PodSpec) -> str | Denial | None:
+    """Return the container that the annotations are about; None if they do not say."""
+    named = theirs.get(KAI_CONTAINER)
+    sidecars = [each for each in spec.init_containers or () if each.is_native_sidecar]
+    running = {each.name for each in (*(spec.containers or ()), *sidecars)}
+    for annotation in further_of_kai(theirs):
+        container, _, key = annotation.removeprefix(KAI_CONTAINERS).partition(".")
+        if not annotation.startswith(KAI_CONTAINERS) or f".{key}" not in {_REQUEST, _LIMIT, _MODE}:
+            return _unsupported(annotation)
+        if f".{key}" == _MODE and theirs[annotation] != _TIME_SLICING:
+            rule = f'is not supported: use "{_TIME_SLICING}", or remove it'
+            return denied(f"annotation {annotation} {shown(theirs[annotation])} {rule}")
+        if container not in running:
+            return denied(f"annotation {annotation} names no container of the pod: use one of its names")
+        if named not in {None, container}:
+            advice = f"use only one of them, or use our label and {CONTAINERS_ANNOTATION}"
+            return denied(f"annotation {annotation} is not about container {shown(named or '')}: {advice}")
+        named = container
+    return named
 
 
-def _refuse_limits(theirs: Mapping[str, str]) -> Denial | None:
-    """Refuse a limit that differs from the share: Run:ai would let the pod grow up to it."""
-    for name, limit in KAI_LIMITS.items():
+def _unsupported(annotation: str) -> Denial:
+    if annotation.startswith(KAI_EARLY):
+        now = f'{KAI_CONTAINERS}{annotation.removeprefix(KAI_EARLY)}: "30Gi"'
+        return denied(f"annotation {annotation} is of KAI before 0.18: write it as in {now}")
+    advice = (
+        f"use {KAI_MEMORY}, or the label {MEMORY_LABEL}" if "/container." not in annotation else "remove it"
+    )
+    return denied(f"annotation {annotation} is not supported: {advice}")
+
+
+def _refuse_limits(theirs: Mapping[str, str], container: str | None) -> Denial | None:
+    """Refuse a limit that differs from the share, up to which the other system would let the pod grow."""
+    own = f"{KAI_CONTAINERS}{container}"
+    for limit, name in {**KAI_LIMITS, own + _LIMIT: own + _REQUEST}.items():
         asked, most = theirs.get(name), theirs.get(limit)
-        if most is None:
+        if most is None or (asked is None and limit not in KAI_LIMITS):
             continue
         if asked is None:
             return denied(f"{limit} needs {name}: set the amount there, since a share is its own limit")
         if not _are_same(asked, most):
             return denied(
                 f"{limit} {shown(most)} is not {name} {shown(asked)}, but a share is its own limit:"
-                f" request that amount in {name}, or remove the limit"
+                " request that amount, or remove the limit"
             )
     return None
 
 
 def _are_same(asked: str, limit: str) -> bool:
-    if max(len(asked), len(limit)) > MAX_CHARACTERS:
-        return False
-    one, other = Fraction.ratio_of_text(asked), Fraction.ratio_of_text(limit)
-    return one is not None and other is not None and one[0] * other[1] == other[0] * one[1]
+    one, other = _quantity(asked), _quantity(limit)
+    # Memory without a unit is in MiB.
+    return other in {one, one * _MIB}
 
 
-KAI = System(_asks, _read, (*KAI_AMOUNTS, KAI_CONTAINERS))
+def _quantity(text: str) -> Fraction:
+    """Return the amount; 0 for a text that is none."""
+    try:
+        return parse_quantity(text)
+    except ValueError:
+        return Fraction(0)
+
+
+def _amount(
+    theirs: Mapping[str, str], container: str | None, policy: EffectivePolicy
+) -> tuple[str, Label] | Denial:
+    """Return what the pod says of its amount, and our label for it."""
+    own = f"{KAI_CONTAINERS}{container}"
+    request = own + (_LIMIT if own + _REQUEST not in theirs and own + _LIMIT in theirs else _REQUEST)
+    said = [name for name in (KAI_FRACTION, request, KAI_MEMORY) if name in theirs]
+    if not said:
+        return denied(f"annotation {own}{_MODE} needs an amount: add {request}")
+    labels = [_label(name, theirs[name], policy) for name in said]
+    # KAI writes the amount of gpu-memory also as that of the container.
+    if any(each != labels[0] for each in labels):
+        return denied(f"annotations {said[0]} and {said[-1]} both set an amount: keep one")
+    label = labels[0]
+    return label if isinstance(label, Denial) else (f"{said[0]} {theirs[said[0]]}", label)
+
+
+def _label(name: str, text: str, policy: EffectivePolicy) -> Label | Denial:
+    if name == KAI_FRACTION:
+        return fraction_label(name, text, policy)
+    if name == KAI_MEMORY:
+        return memory_label(name, text)
+    mib = _quantity(text) / _MIB
+    if not 1 <= mib <= MAX_MIB:
+        return denied(f'{name} {shown(text)} is not an amount of memory: use a value such as "4Gi"')
+    return memory_label(name, str(ceil(mib)))
+
+
+def _misplaced(metadata: ObjectMeta) -> Denial | None:
+    return refuse_misplaced({"label": metadata.labels}, KAI_AMOUNTS, "as an annotation")
+
+
+def further_of_kai(annotations: Collection[str]) -> list[str]:
+    """Return KAI's annotations about one container or a MIG instance, which have a part of their own."""
+    return sorted([name for name in annotations if _FURTHER_OF_KAI.match(name) or name == KAI_MIG])
+
+
+KAI = System(_asks, _read, _misplaced, (*KAI_AMOUNTS, KAI_CONTAINERS, KAI_EARLY))

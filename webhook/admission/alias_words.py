@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -40,13 +40,23 @@ class System(NamedTuple):
     """Whether a pod uses the syntax."""
     read: Callable[[ObjectMeta, PodSpec, EffectivePolicy], Alias | Denial]
     """Translates such a pod."""
+    misplaced: Callable[[ObjectMeta], Denial | None]
+    """Refuses amounts that are labels, or annotations where these are none."""
     words: tuple[str, ...]
-    """Names of which every such pod has one; one that ends in a dot is the beginning of a name."""
+    """Names of which every such pod has one; one that ends in a dot or a slash is the beginning of a name."""
 
 
 def denied(rule: str) -> Denial:
     """Deny a pod with a setting that has no equivalent here."""
     return Denial.of(Reason.ALIAS, rule)
+
+
+def refuse_misplaced(
+    places: Mapping[str, Collection[str] | None], names: Sequence[str], where: str
+) -> Denial | None:
+    """Refuse an amount in one of the places, such as "label", in which the other system does not look."""
+    found = [(kind, name) for kind, keys in places.items() for name in names if name in (keys or ())]
+    return denied("{} {} has no effect: write it {}".format(*found[0], where)) if found else None
 
 
 def shown(text: str) -> str:

@@ -9,17 +9,24 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
+import msgspec
+
 from policies.model.effective import EffectivePolicy
 from webhook.admission.alias_of_hami import HAMI
 from webhook.admission.alias_of_kai import KAI
-from webhook.admission.alias_words import Alias, System
+from webhook.admission.alias_words import Alias, System, denied
 from webhook.admission.denial import Denial
+from webhook.admission.json_patch import add
 from webhook.admission.pod import ObjectMeta, Pod, PodSpec
 
+SCHEDULERS = frozenset({"kai-scheduler", "runai-scheduler", "hami-scheduler"})
+"""Their schedulers, which place no pod that requests what ours do."""
+DEFAULT_SCHEDULER = "default-scheduler"
+"""Kubernetes' own, which a pod without a name gets."""
 SYSTEMS: Mapping[str, System] = {"kai": KAI, "hami": HAMI}
 """By the key that enables each in a policy's `aliases`. If a pod uses several, the first one counts."""
 _QUOTED = {
-    key: tuple([(f'"{name}' if name.endswith(".") else f'"{name}"').encode() for name in system.words])
+    key: tuple([(f'"{name}' if name.endswith((".", "/")) else f'"{name}"').encode() for name in system.words])
     for key, system in SYSTEMS.items()
 }
 _SPELLED = re.compile(rb"\\(?:/|u00(?:2[def]|3[0-9]|4[1-9a-f]|5[0-9af]|6[1-9a-f]|7[0-9a]))", re.IGNORECASE)
@@ -32,14 +39,34 @@ def read_alias(pod: Pod, policy: EffectivePolicy) -> Alias | Denial | None:
     if metadata is None or spec is None:
         return None
     accepted = [each for name, each in SYSTEMS.items() if name in policy.aliases]
-    system = next((each for each in accepted if each.asks(metadata, spec)), None)
-    return system.read(metadata, spec, policy) if system is not None else None
+    system = next((each for each in accepted if _asks(each, pod)), None)
+    alias = (
+        (system.misplaced(metadata) or system.read(metadata, spec, policy)) if system is not None else None
+    )
+    return _for_our_scheduler(alias, policy) if isinstance(alias, Alias) else alias
+
+
+def _for_our_scheduler(alias: Alias, policy: EffectivePolicy) -> Alias | Denial:
+    """Refuse or replace the name of another system's scheduler: the pod would wait for it for ever."""
+    name = alias.pod.spec.scheduler_name if alias.pod.spec is not None else None
+    if name not in SCHEDULERS:
+        return alias
+    if policy.other_scheduler == "deny":
+        advice = "remove it, or ask the admin to set aliases.schedulerName: remove"
+        return denied(f"schedulerName {name} does not place pods that ask for shares here: {advice}")
+    operations = [*alias.operations, add("/spec/schedulerName", DEFAULT_SCHEDULER)]
+    words = f"{alias.words}; schedulerName {name} is removed"
+    return msgspec.structs.replace(alias, operations=operations, words=words)
 
 
 def asks_in_other_words(pod: Pod) -> bool:
     """Whether an unlabelled pod uses syntax that a policy may accept."""
+    return any(_asks(each, pod) for each in SYSTEMS.values())
+
+
+def _asks(system: System, pod: Pod) -> bool:
     metadata, spec = pod.metadata or ObjectMeta(), pod.spec or PodSpec()
-    return any(each.asks(metadata, spec) for each in SYSTEMS.values())
+    return system.asks(metadata, spec) or system.misplaced(metadata) is not None
 
 
 def is_surely_without_aliases(body: bytes, systems: Collection[str] = SYSTEMS.keys()) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kube import names
 from webhook.admission.json_patch import Operation, add, pointer, remove
 from webhook.admission.pod import ObjectMeta
@@ -17,9 +19,9 @@ _PATH = "/metadata/annotations"
 _PATHS = {name: _PATH + pointer(name) for name in OUTPUTS}
 
 
-def index_text(indices: tuple[int, ...]) -> str:
-    """Return indices as the annotation has them: "3", or "0,1" for whole GPUs."""
-    return ",".join(map(str, indices))
+def numbers_text(numbers: Iterable[int]) -> str:
+    """Return indices or MiB as the annotations have them: "3", or "0,1" for several."""
+    return ",".join(map(str, numbers))
 
 
 def write_annotations(metadata: ObjectMeta, values: dict[str, str]) -> list[Operation]:

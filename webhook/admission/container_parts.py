@@ -6,20 +6,19 @@ import re
 
 import msgspec
 
-from kube.names import CONTAINER_ANNOTATION, CONTAINERS_ANNOTATION, GPUS_ANNOTATION
+from kube.names import CONTAINER_ANNOTATION, CONTAINERS_ANNOTATION, GPUS_ANNOTATION, MAX_LABEL_VALUE
 from modes.fraction import MAX_CONTAINERS, Fraction
 from modes.memory_text import memory_mib
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.denial import Denial, Reason, cut_text
-from webhook.admission.free_names import MAX_NAME
 from webhook.admission.pod import LABEL, MEMORY_LABEL, ObjectMeta
 
 _MAX_AMOUNT = 12
 MAX_SHOWN = 24
 """Maximum characters of a container's name or of an entry in a denial."""
-MAX_NAMED = 3
+MAX_LABEL_VALUED = 3
 """Maximum containers of the pod in a denial."""
-_NAME = rf"[a-z0-9](?:[-a-z0-9]{{0,{MAX_NAME - 2}}}[a-z0-9])?"
+_NAME = rf"[a-z0-9](?:[-a-z0-9]{{0,{MAX_LABEL_VALUE - 2}}}[a-z0-9])?"
 _PART = re.compile(rf"({_NAME})=([0-9.]{{1,{_MAX_AMOUNT}}}(?:Mi|Gi)?)", re.ASCII)
 _OF_FRACTION, _OF_MEMORY = (
     'use a value such as "train=0.500,eval=0.250"',
@@ -123,7 +122,7 @@ def _slices(text: str, whole: Fraction) -> Fraction | str:
 
 def _names(by_name: dict[str, ContainerRef]) -> str:
     names = [cut_text(name, MAX_SHOWN) for name in by_name]
-    return ", ".join(names if len(names) <= MAX_NAMED else [*names[:MAX_NAMED], "..."])
+    return ", ".join(names if len(names) <= MAX_LABEL_VALUED else [*names[:MAX_LABEL_VALUED], "..."])
 
 
 def refuse_parts(rule: str) -> Denial:

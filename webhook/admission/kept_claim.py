@@ -18,8 +18,7 @@ from modes.claim_name import sizes_of_name
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
 from policies.model.effective import EffectivePolicy
-from webhook.admission.annotations import GPU_INDEX, MEMORY_MIB, SLICES
-from webhook.admission.memory_limit import mib_of_each, mib_text
+from webhook.admission.annotations import GPU_INDEX, MEMORY_MIB, SLICES, numbers_text
 from webhook.admission.pod import PodSpec
 
 
@@ -43,12 +42,12 @@ def kept_claim(
     if not is_order_of_choice(sizes) or len(sizes) > most_sizes(fraction, driver):
         return None
     gpu_mib = sizes[0] if sizes and policy.writes_limits else 0
-    each = mib_of_each(fraction, gpu_mib, policy.reserve_mib) if policy.writes_limits else None
+    each = fraction.limits_mib(gpu_mib, policy.reserve_mib) if policy.writes_limits else None
     # Requested MiB are no number of slices.
     wanted = (
         None if fraction.is_of_memory else str(fraction.slices),
         None,
-        None if each is None else mib_text(each),
+        None if each is None else numbers_text(each),
     )
     if wanted != tuple(map(said.get, (SLICES, GPU_INDEX, MEMORY_MIB))):
         return None

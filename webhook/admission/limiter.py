@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kube.device_keys import VISIBLE_DEVICES
-from kube.names import GPU_MEMORY_LABEL
+from kube.names import GPU_MEMORY_LABEL, MAX_LABEL_VALUE
+from kube.quantity import parse_quantity
 from policies.model.effective import EffectiveLimiter, InitContainer, LimiterVolume
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.existing_injection import ExistingInjection
-from webhook.admission.free_names import take_name
 from webhook.admission.host_paths import is_at_or_below, normalised
 from webhook.admission.json_patch import Operation, add, append, remove
-from webhook.admission.pod import Container, PodSpec, VolumeMount
+from webhook.admission.pod import Container, PodSpec, Resources, VolumeMount
 
 INIT_CONTAINER = OUR_NAMES = "gpu-limiter"
 """Prefix of all names that the limiter adds."""
 LIBRARY_VOLUME = f"{OUR_NAMES}-library"
 CACHE_VOLUME = f"{OUR_NAMES}-cache"
+_DIGITS = 8
+"""Digits of the digest in a shortened name."""
 
 _SECURITY_CONTEXT = {
     "allowPrivilegeEscalation": False,
@@ -29,6 +32,8 @@ _SECURITY_CONTEXT = {
     "seccompProfile": {"type": "RuntimeDefault"},
 }
 """Meets Pod Security "restricted": a warning of kubectl would fail a ClearML task."""
+_LITTLE = {"cpu": "100m", "memory": "128Mi"}
+"""More than copying a library takes."""
 
 
 class Volumes:
@@ -82,21 +87,22 @@ class Volumes:
         return append("/spec/volumes", self._spec.volumes, self._added)
 
     def add_init_container(self, model: Container) -> list[Operation]:
-        """Insert our init container as the first, with the cpu and memory of `model`, unless it exists."""
+        """Insert our init container as the first, unless it exists; `model` is a GPU container."""
         init, library = self._limiter.init_container, self._limiter.library
         if init is None or library is None or self._existing_library is not None:
             return []
         named = {
-            "name": take_name(INIT_CONTAINER, self._taken),
+            "name": _take_name(INIT_CONTAINER, self._taken),
             **_init_container(init),
             "volumeMounts": [{"name": self._library(library), "mountPath": library.mount_path}],
             **_cpu_and_memory(model),
         }
         if init.image_pull_policy is not None:
             named["imagePullPolicy"] = init.image_pull_policy
-        if not self._spec.init_containers:
-            return [add("/spec/initContainers", [named])]
-        return [add("/spec/initContainers/0", named)]
+        known = self._spec.image_pull_secrets or []
+        secrets = [each for name in init.image_pull_secrets if (each := {"name": name}) not in known]
+        at, value = ("/0", named) if self._spec.init_containers else ("", [named])
+        return [add(f"/spec/initContainers{at}", value), *append("/spec/imagePullSecrets", known, secrets)]
 
     def _library(self, library: LimiterVolume) -> str:
         if self._library_name is None:
@@ -104,7 +110,7 @@ class Volumes:
         return self._library_name
 
     def _new(self, wanted: str, size_limit: str) -> str:
-        name = take_name(wanted, self._taken)
+        name = _take_name(wanted, self._taken)
         self._added.append({"name": name, "emptyDir": {"sizeLimit": size_limit}})
         return name
 
@@ -201,12 +207,42 @@ def _init_container(init: InitContainer) -> dict[str, Any]:
 
 
 def _cpu_and_memory(model: Container) -> dict[str, Any]:
-    """Copy cpu and memory, if present: anything else would change the pod's QoS class."""
-    resources = model.resources
-    if resources is None:
-        return {}
-    copied = {}
+    """Return cpu and memory where the model has them, or the pod's QoS class would change; never more.
+
+    It is little, because the pod counts as what its init container requests even after its model needs less.
+    """
+    resources, given = model.resources or Resources(), dict[str, Any]()
     for field, amounts in (("limits", resources.limits), ("requests", resources.requests)):
-        if amounts and ("cpu" in amounts or "memory" in amounts):
-            copied[field] = {name: amounts[name] for name in ("cpu", "memory") if name in amounts}
-    return {"resources": copied} if copied else {}
+        little = {
+            name: _at_most(amounts[name], most)
+            for name, most in _LITTLE.items()
+            if amounts and name in amounts
+        }
+        given |= {field: little} if little else {}
+    return {"resources": given} if given else {}
+
+
+def _at_most(amount: str | int, most: str) -> str | int:
+    try:
+        return most if parse_quantity(amount) > parse_quantity(most) else amount
+    except ValueError:
+        return amount  # Kubernetes will deny it
+
+
+def _take_name(wanted: str, taken: set[str]) -> str:
+    """Return `wanted`, shortened to fit, and numbered from 2 if it is taken; add it to `taken`."""
+    # Digest only once for all numbers: a container's name may have megabytes.
+    is_short = len(wanted) <= MAX_LABEL_VALUE - _DIGITS
+    digest = "" if is_short else hashlib.sha256(wanted.encode()).hexdigest()[:_DIGITS]
+    number = 1
+    while (name := _numbered(wanted, digest, number)) in taken:
+        number += 1
+    taken.add(name)
+    return name
+
+
+def _numbered(wanted: str, digest: str, number: int) -> str:
+    suffix = "" if number == 1 else f"-{number}"
+    length = MAX_LABEL_VALUE - len(suffix)
+    fitted = wanted if len(wanted) <= length else f"{wanted[: length - 1 - _DIGITS]}-{digest}"
+    return fitted + suffix

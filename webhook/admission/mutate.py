@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from kube.names import GPU_FRACTIONS, QUEUE_ID_LABEL
 from ledger.placement_request import Placement
 from modes.claim import ClaimedShare
 from modes.gpu_kinds import EVERY_KIND
@@ -65,7 +66,7 @@ def mutate(validated: Validated, placement: Placement) -> Injection | Denial:
     operations = [
         *write_annotations(validated.metadata, share.annotations),
         *images,
-        *_gpu_containers(validated, share),
+        *_gpu_containers(validated, share, placement.gpu_mib),
         *_others(validated),
         *_pod(validated),
         *bind_node(validated.spec, placement, kinds, refusing),
@@ -111,12 +112,15 @@ def _images(validated: Validated, share: PodShare, gpu_mib: int) -> list[Operati
     return operations
 
 
-def _gpu_containers(validated: Validated, share: PodShare) -> list[Operation]:
+def _gpu_containers(validated: Validated, share: PodShare, gpu_mib: int) -> list[Operation]:
     operations, mode = list[Operation](), validated.mode
+    reported = {}
+    if gpu_mib and validated.fraction.is_of_memory and QUEUE_ID_LABEL in (validated.metadata.labels or ()):
+        reported = {GPU_FRACTIONS: f"{validated.fraction.mib / gpu_mib:.3f}"}
     for ref in validated.containers.gpu:
         own = share.of(ref)
         operations += take_out_amounts(ref) if mode.is_claimed else replace_amounts(ref, own.amounts)
-        operations += limit_env(ref, own.env.of(ref.container.name), validated.limiter.preload)
+        operations += limit_env(ref, reported | own.env.of(ref.container.name), validated.limiter.preload)
     return operations
 
 

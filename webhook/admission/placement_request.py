@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from kube.names import MAX_NAME
-from kube.resource_requests import EffectiveRequest, effective_request
+from kube.resource_requests import EffectiveRequest, effective_request, is_extended, no_extended
 from kube.scheduling import Constraints, Toleration
-from ledger.placement_request import Accounting, Placement, PlacementRequest, RequestedShare
+from ledger.placement_request import (
+    MAX_EXTENDED,
+    Accounting,
+    Placement,
+    PlacementRequest,
+    RequestedShare,
+)
 from policies.model.effective import EffectivePolicy
 from webhook.admission.affinity import required_terms
 from webhook.admission.denial import Denial, Reason
@@ -44,7 +52,7 @@ def placement_request(validated: Validated, accounting: Accounting) -> Placement
     if isinstance(constraints, Denial):
         return constraints
     try:
-        amounts = _amounts(spec)
+        amounts = _amounts(spec, policy)
     except ValueError as error:
         return Denial.of(Reason.UNREADABLE, f"resource requests of the pod: {error}; use one")
     share = RequestedShare(
@@ -52,6 +60,7 @@ def placement_request(validated: Validated, accounting: Accounting) -> Placement
         mode=policy.mode.name,
         cpu_milli=amounts.cpu_milli,
         memory_bytes=amounts.memory_bytes,
+        extended=tuple(sorted(amounts.extended.items())[:MAX_EXTENDED]),
         writes_limits=policy.writes_limits,
         any_gpu=policy.containers == "any-gpu" and len(validated.containers.parts) > 1,
         reserve_mib=policy.reserve_mib,
@@ -108,12 +117,20 @@ def _constraints(spec: PodSpec, policy: EffectivePolicy) -> Constraints:
     )
 
 
-def _amounts(spec: PodSpec) -> EffectiveRequest:
+def _amounts(spec: PodSpec, policy: EffectivePolicy) -> EffectiveRequest:
+    try:
+        return _added_up(spec, lambda name: is_extended(name) and policy.mode.kinds[name] is None)
+    except ValueError:
+        return _added_up(spec, no_extended)  # Kubernetes denies wrong amounts of these
+
+
+def _added_up(spec: PodSpec, counts: Callable[[str], bool]) -> EffectiveRequest:
     return effective_request(
         spec.containers or (),
         spec.init_containers or (),
         overhead=spec.overhead,
         pod_level=spec.resources.requests if spec.resources is not None else None,
+        counts=counts,
     )
 
 

@@ -144,6 +144,8 @@ class PodSpec(msgspec.Struct, rename="camel", gc=False):
     resources: Resources | None = None
     """Requests of the pod as a whole, which replace the sum of its containers'."""
     scheduling_gates: list[SchedulingGate] | None = None
+    scheduler_name: str | None = None
+    image_pull_secrets: list[dict[str, str]] | None = None
 
 
 class ObjectMeta(msgspec.Struct, rename="camel", gc=False):

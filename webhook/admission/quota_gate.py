@@ -14,9 +14,7 @@ _SPEC = "/spec/schedulingGates"
 
 def has_gate(spec: PodSpec) -> bool:
     """Whether the pod has our gate."""
-    return bool(spec.scheduling_gates) and any(
-        gate.name == QUOTA_GATE for gate in spec.scheduling_gates or ()
-    )
+    return any(gate.name == QUOTA_GATE for gate in spec.scheduling_gates or ())
 
 
 def refuse_gate(spec: PodSpec, policy: EffectivePolicy) -> Denial | None:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kube.device_keys import DEVICE_LIST_MOUNT, injecting
+from kube.names import CONTAINER_ANNOTATION, GPU_MODEL_ANNOTATION, GPUS_ANNOTATION
 from policies.model.allowances import CAPABILITIES, HOST_PATHS, OVERRIDE_ENV, Allowances
 from policies.model.effective import EffectiveLimiter, EffectivePolicy
+from webhook.admission.alias_of_hami import HAMI_ANNOTATIONS, HAMI_USE_TYPE
+from webhook.admission.alias_of_kai import KAI_AMOUNTS, KAI_CONTAINER, KAI_GPUS, further_of_kai
 from webhook.admission.claims import refuse_claims
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.containers import Containers
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.host_paths import SHARED_MEMORY, is_at_or_below, normalised, protected_place, touches
-from webhook.admission.other_systems import OURS_INSTEAD
 from webhook.admission.pod import LABEL, ObjectMeta, PodSpec
+
+OURS_INSTEAD: Mapping[str, str | None] = {
+    **dict.fromkeys((*KAI_AMOUNTS, *HAMI_ANNOTATIONS)),
+    KAI_GPUS: GPUS_ANNOTATION,
+    KAI_CONTAINER: CONTAINER_ANNOTATION,
+    HAMI_USE_TYPE: GPU_MODEL_ANNOTATION,
+}
+"""Annotations of other systems, and our equivalent of each; None if there is none."""
 
 
 def refuse_pod(
@@ -60,15 +70,8 @@ def refuse_override_env(
     """Refuse mounts over the file from which a preloaded limiter reads settings."""
     if not limiter.is_preloaded or allow.override_env:
         return None
-    for ref in gpu_containers:
-        for path, normal in ref.paths:
-            if touches(normal, OVERRIDE_ENV):
-                return Denial.of(
-                    Reason.MOUNT_PATH,
-                    f'container "{ref.container.name}" mounts {path}; {OVERRIDE_ENV} is reserved for'
-                    " settings of the GPU memory limiter: use another path",
-                )
-    return None
+    rule = f"; {OVERRIDE_ENV} is reserved for settings of the GPU memory limiter: use another path"
+    return _refuse_mounts(gpu_containers, lambda normal: touches(normal, OVERRIDE_ENV), rule)
 
 
 def refuse_index(containers: Containers) -> Denial | None:
@@ -86,8 +89,9 @@ def refuse_index(containers: Containers) -> Denial | None:
 
 def _refuse_annotations(metadata: ObjectMeta) -> Denial | None:
     annotations = metadata.annotations or {}
-    for name in sorted(annotations.keys() & OURS_INSTEAD.keys()):
-        ours = OURS_INSTEAD[name]
+    of_kai = [name for name in further_of_kai(annotations) if ".gpus." not in name]
+    for name in (*sorted(annotations.keys() & OURS_INSTEAD.keys()), *of_kai):
+        ours = OURS_INSTEAD.get(name)
         advice = f"use {ours} instead" if ours is not None else None
         return _other_system(f"annotation {name}", advice)
     for name in sorted(injecting(annotations)):
@@ -173,12 +177,15 @@ def _refuse_capabilities(ref: ContainerRef, allow: Allowances) -> Denial | None:
 
 
 def _refuse_device_lists(every: Sequence[ContainerRef]) -> Denial | None:
-    for ref in every:
+    rule = ", which selects GPUs in addition to the share: remove the mount"
+    return _refuse_mounts(every, lambda normal: normal.startswith(DEVICE_LIST_MOUNT), rule)
+
+
+def _refuse_mounts(
+    containers: Sequence[ContainerRef], is_refused: Callable[[str], bool], rule: str
+) -> Denial | None:
+    for ref in containers:
         for path, normal in ref.paths:
-            if normal.startswith(DEVICE_LIST_MOUNT):
-                return Denial.of(
-                    Reason.MOUNT_PATH,
-                    f'container "{ref.container.name}" mounts {path}, which selects GPUs in'
-                    " addition to the share: remove the mount",
-                )
+            if is_refused(normal):
+                return Denial.of(Reason.MOUNT_PATH, f'container "{ref.container.name}" mounts {path}{rule}')
     return None

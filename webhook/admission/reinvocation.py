@@ -14,12 +14,19 @@ from modes.gpu_kinds import GpuKinds
 from modes.mode import Mode
 from policies.model.effective import EffectivePolicy
 from webhook.admission.affinity import demanded_memories, required_terms
-from webhook.admission.annotations import GPU_CONTAINER, GPU_INDEX, INJECTED, MEMORY_MIB, RESERVATION, SLICES
+from webhook.admission.annotations import (
+    GPU_CONTAINER,
+    GPU_INDEX,
+    INJECTED,
+    MEMORY_MIB,
+    RESERVATION,
+    SLICES,
+    numbers_text,
+)
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.containers import Containers
 from webhook.admission.instances import KnownCards, kept_instance
 from webhook.admission.kept_claim import kept_claim
-from webhook.admission.memory_limit import mib_of_each, mib_text
 from webhook.admission.pod import ObjectMeta, Pod, PodSpec
 
 MAX_MIB_DIGITS = 9
@@ -200,5 +207,5 @@ def _comes_to(said: str | None, gpu_mib: int | None, fraction: Fraction, policy:
         return False
     if not policy.writes_limits:
         return said is None
-    each = mib_of_each(fraction, gpu_mib, policy.reserve_mib)
-    return each is not None and said == mib_text(each)
+    each = fraction.limits_mib(gpu_mib, policy.reserve_mib)
+    return each is not None and said == numbers_text(each)

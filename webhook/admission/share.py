@@ -16,10 +16,9 @@ from webhook.admission.annotations import (
     MEMORY_MIB,
     RESERVATION,
     SLICES,
-    index_text,
+    numbers_text,
 )
 from webhook.admission.container_refs import ContainerRef
-from webhook.admission.memory_limit import mib_of_each, mib_text
 from webhook.admission.validate import Validated
 
 MEMORY = "memory_mib"
@@ -102,14 +101,14 @@ def share_of(validated: Validated, placement: Placement) -> PodShare:
     policy, fraction, containers = validated.policy, validated.fraction, validated.containers
     each = None
     if policy.writes_limits and placement.instance is None:
-        each = mib_of_each(fraction, placement.gpu_mib, policy.reserve_mib)
+        each = fraction.limits_mib(placement.gpu_mib, policy.reserve_mib)
     annotations = {INJECTED: policy.marker}
     if not (validated.mode.is_claimed and fraction.is_of_memory):
         annotations[SLICES] = str(fraction.slices)
     if placement.gpus:
-        annotations[GPU_INDEX] = index_text(placement.gpus)
+        annotations[GPU_INDEX] = numbers_text(placement.gpus)
     if each is not None:
-        annotations[MEMORY_MIB] = mib_text(each)
+        annotations[MEMORY_MIB] = numbers_text(each)
     annotations[GPU_CONTAINER] = containers.names
     if placement.reservation is not None:
         annotations[RESERVATION] = placement.reservation

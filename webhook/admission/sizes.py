@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from kube.names import INJECTED_ANNOTATION
+from kube.names import INJECTED_ANNOTATION, MAX_LABEL_VALUE
 from webhook.admission.affinity import required_terms
 from webhook.admission.denial import Denial, Reason, cut_text
-from webhook.admission.free_names import MAX_NAME
 from webhook.admission.json_patch import Operation, encode
 from webhook.admission.pod import Container, ObjectMeta, PodSpec, Resources
 
@@ -156,7 +155,7 @@ def _refuse_duplicates(what: str, names: list[str]) -> Denial | None:
     if len(set(names)) == len(names):
         return None
     duplicate = next(name for name, count in Counter(names).items() if count > 1)
-    shown = cut_text(duplicate, MAX_NAME)
+    shown = cut_text(duplicate, MAX_LABEL_VALUE)
     return Denial.of(
         Reason.DUPLICATE_NAME, f'several {what} of the pod are named "{shown}": give each its own name'
     )

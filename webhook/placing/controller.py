@@ -16,6 +16,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 from prometheus_client import CollectorRegistry, Gauge
@@ -38,7 +39,6 @@ from webhook.placing.client import ControllerClient
 from webhook.placing.fallback import Fallback
 from webhook.placing.placer import Placed, Unanswered
 from webhook.placing.running_time import running_timeout
-from webhook.placing.snapshot import SnapshotFollower
 
 SILENT_SECONDS = 2.0
 """For a batch. A controller that gets little CPU answers within this time, one that is stopped does not. Only
@@ -72,7 +72,6 @@ class ControllerPlacer:
         self._client = client
         self._clock = clock
         self._fallback = Fallback(clock)
-        self._follower = SnapshotFollower(client, self._fallback)
         self._waiting: list[_Waiting] = []
         self._sent: list[_Waiting] = []
         """The batch that is being answered; after its failure, all that are placed without the controller."""
@@ -142,7 +141,8 @@ class ControllerPlacer:
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return the background tasks by name."""
-        return {"placement batches": self._send_batches, "controller snapshot": self._follower.run}
+        follow = partial(self._fallback.follow, self._client)
+        return {"placement batches": self._send_batches, "controller snapshot": follow}
 
     async def _send_batches(self) -> None:
         try:

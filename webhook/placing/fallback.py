@@ -8,10 +8,12 @@ stream is live again: while it is silent, nothing reports pods that come or go.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import aclosing, suppress
 
 import msgspec
 
@@ -25,11 +27,18 @@ from modes.mig_profiles import MigCard
 from modes.units import POOL, Unit, unit_of
 from service.yielding import TimeSlice
 from webhook.admission.denial import Reason
+from webhook.placing.client import ControllerClient
 from webhook.placing.known_claims import KnownClaims
 from webhook.placing.placer import Unanswered
 
 MAX_MATCHED = 1024
 """Placements made here that one report of the controller is compared with; the others expire."""
+SILENCE_SECONDS = 5.0
+"""The controller never leaves a stream silent for more than a second."""
+CONNECT_SECONDS = 2.0
+PAUSE_SECONDS = 0.5
+_DATA = b"data: "
+_event = msgspec.json.Decoder(StreamEvent)
 _Pods = Mapping[PodKey, PodFact]
 
 
@@ -87,6 +96,20 @@ class Fallback:
     def release(self, reservation: str) -> None:
         """Release a reservation that was made here."""
         self._ledger.release(reservation)
+
+    async def follow(self, client: ControllerClient) -> None:
+        """Stay at the controller's latest data until cancelled; what is known stays while nothing answers."""
+        while True:
+            # The placer, which has more requests, reports whether the controller answers.
+            with suppress(OSError, ValueError, TimeoutError):
+                stream = client.stream("/v1/ledger/stream", CONNECT_SECONDS, SILENCE_SECONDS)
+                async with aclosing(stream) as lines:
+                    self.begin_stream()
+                    async for line in lines:
+                        if line.startswith(_DATA):
+                            await self.take(_event.decode(line[len(_DATA) :]))
+                        self.mark_live()
+            await asyncio.sleep(PAUSE_SECONDS)
 
     def begin_stream(self) -> None:
         """Forget what an earlier stream delivered of its beginning; what is known stays until the new one."""
@@ -196,6 +219,7 @@ def _taken(state: NodeState) -> Iterator[PodFact]:
         takes=tuple([(gpu.unit, gpu.used) for gpu in state.view.gpus if gpu.used]),
         cpu_milli=state.fact.cpu_milli - state.cpu_free,
         memory_bytes=state.fact.memory_bytes - state.memory_free,
+        extended=tuple(state.extended.items()),
     )
     for each in state.replicas:
         nothing = tuple([(POOL if index == each.POOL else unit_of(index), 0) for index in each.indices])

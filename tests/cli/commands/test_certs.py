@@ -26,11 +26,11 @@ class NothingThere:
 def test_a_namespace_without_the_secrets_is_named(monkeypatch):
     serve(monkeypatch, NothingThere())
     for command in ("status", "rotate"):
-        ended = run("certs", command, "-n", "typo")
+        ended = run("certs", command, "--release", "typo/fraction-injector")
         assert ended.returncode == 2
         assert ended.stderr == (
             "fraction-injector: namespace typo has no Secrets fraction-injector-ca and fraction-injector-tls:"
-            " name the installation and --namespace\n"
+            " name the installation by --release\n"
         )
 
 
@@ -86,7 +86,9 @@ def rotate(monkeypatch):
                 return json.dumps(found[path]).encode()
 
         serve(monkeypatch, Api())
-        return run("certs", "rotate", "-n", "own", *arguments), written
+        return run(
+            "certs", "rotate", *arguments, env={"FRACTION_INJECTOR_RELEASE": "own/fraction-injector"}
+        ), written
 
     return call
 
@@ -106,7 +108,6 @@ def test_no_key_is_taken_while_nobody_would_issue_another(rotate, held):
     ended, written = rotate(**{LEASE: held})
     assert (ended.returncode, written) == (2, [])
     assert "no controller leads in own, so nobody would issue" in ended.stderr
-    assert rotate("--lease", "other", **{LEASE.replace("fraction-injector-controller", "other"): lease()})[1]
 
 
 def test_no_key_is_taken_of_certificates_that_others_issue(rotate):

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from cli.commands.demo import DEMO_PODS, DemoResult, _show
+from cli.demonstration import DEMO_PODS, DemoResult, _show
 from cli.explainer import Explainer
 from cli.manifests import read_objects
 from cli.options import read_ledger, read_policies
@@ -53,6 +53,6 @@ def test_the_denial_and_the_untouched_pod_are_shown(shown):
 
 def test_what_to_try_next_works(shown):
     commands = re.findall(r"fraction-injector (.*)$", shown.partition("\nNext")[2], re.MULTILINE)
-    assert commands == ["explain examples/demo/pods.yaml", "demo --serve", "webhook --help"]
+    assert commands == ["explain --together examples/demo/pods.yaml", "demo --serve", "webhook --help"]
     assert run(*commands[0].split()).returncode == 1
     assert run(*commands[2].split()).returncode == 0

@@ -9,9 +9,10 @@ from unittest.mock import patch
 import pytest
 from rich.console import ConsoleDimensions
 
-from cli.commands.ledger import LedgerOutput, Shown, _print
 from cli.ledger_filter import Filter
+from cli.ledger_screen import Shown, _print
 from cli.ledger_table import lines
+from cli.options import LedgerOutput
 from cli.terminal import Terminal
 from cluster.kube_client import ApiError
 from controller.publish.gpu_ledger import status_manifest, status_of
@@ -37,8 +38,8 @@ def asked(*arguments, views=(SOME,), cards=()):
         return Shown(found, cards)
 
     with (
-        patch("cli.commands.ledger._source", lambda *_: read),
-        patch("cli.commands.ledger.POLL_SECONDS", 0),
+        patch("cli.ledger_screen.source", lambda *_: read),
+        patch("cli.ledger_screen.POLL_SECONDS", 0),
     ):
         ended = run("ledger", *arguments)
     assert ended.returncode == 0, ended.output

@@ -98,6 +98,7 @@ def test_one_namespaces_quotas_are_its_own_and_those_of_its_queues(ask):
     assert [(each["of"], each["name"]) for each in found] == [("namespace", "team-b"), ("queue", "night")]
     assert found[0]["slices"] == {"used": 4, "limit": 16}
     assert found[1]["pods"] == {"used": 1, "limit": None}
+    assert ask("-n", "team-b", "-A").stdout == ask().stdout
     assert ask("-n", "team-c").stdout == "no quota holds pods of namespace team-c\n"
 
 
@@ -105,7 +106,10 @@ def test_what_cannot_be_counted_is_said(ask):
     broken = ask(policies="kind: Policy\nname: default\nlimitr: none\n")
     assert broken.returncode == 2
     assert "limitr: unknown key" in broken.stderr
-    absent = ask("--policies-config-map", "other/name")
+    absent = ask("--release", "other/name")
     assert absent.returncode == 2
+    unnamed = ask("--release", "other")
+    assert unnamed.returncode == 2
+    assert '--release "other" must be NAMESPACE/NAME, such as gpu-fraction-injector/' in unnamed.stderr
     assert "the quotas cannot be counted: the API server answered 403" in absent.stderr
     assert ask(policies="kind: Policy\nname: default\n").stdout == "no quota is given\n"

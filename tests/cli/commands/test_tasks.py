@@ -1,13 +1,15 @@
 """submit, tasks, logs and cancel, as a user of one machine calls them."""
 
 import json
+import time
 from contextlib import closing
 
 import pytest
 
 from agent.node_lock import NodeLock
+from baremetal.attempt import Attempt
 from baremetal.machine import Machine, Start
-from baremetal.store import LOCK, TASKS, TaskStore, own_folder
+from baremetal.store import LOCK, TASKS, StoreError, TaskStore, own_folder
 from tests.baremetal.support.machine import cards, served
 from tests.cli.running import run
 
@@ -91,7 +93,7 @@ def test_tasks_are_listed_with_the_use_of_the_machine(call, store):
     assert lines[1][:3] == ["no", "runner", "works:"]
     assert [line[:5] for line in lines[3:]] == [
         ["1", "half", "running", "0", "4"],
-        ["2", "half", "running", "1,2", "8"],
+        ["2", "half", "running", "1,2", "16"],
         ["3", "half", "waiting", "-", "-"],
     ]
 
@@ -148,13 +150,6 @@ def test_a_command_that_only_looks_makes_no_folder_and_changes_none(call, tmp_pa
 @pytest.mark.parametrize("command", ["logs", "cancel"])
 def test_an_unknown_task_is_refused(call, store, command):
     assert call(command, "7") == (2, "fraction-injector: no task 7\n")
-
-
-def test_a_folder_that_others_can_write_is_refused(call, tmp_path):
-    (tmp_path / "private").symlink_to("/usr")
-    code, output = call("submit", "--queue", "half", "true")
-    assert code == 2
-    assert "only that user can submit there; name a folder of your own with --state" in output
 
 
 def test_the_ledger_shows_the_machine_as_one_node(call, store):
@@ -216,3 +211,42 @@ def test_a_folder_that_is_gone_is_refused_in_one_line(call, store, tmp_path, mon
     (tmp_path / "gone").rmdir()
     code, output = call("submit", "--queue", "half", "true")
     assert (code, output) == (2, "fraction-injector: this folder is gone: change to another\n")
+
+
+def test_where_nothing_can_be_written_a_running_task_is_ended_through_its_supervisor(
+    call, store, monkeypatch
+):
+    def full(*_):
+        raise StoreError("disk is full")
+
+    ended = []
+    monkeypatch.setattr(TaskStore, "cancel", full)
+    monkeypatch.setattr(Attempt, "end", lambda attempt: ended.append(attempt.folder.parts[-2:]))
+    for _ in range(2):
+        call("submit", "--queue", "half", "true")
+    begin(store, 1)
+    assert call("cancel", "1") == (0, "it is ended, and will be listed as failed: disk is full\n")
+    assert call("cancel", "2") == (2, "fraction-injector: disk is full\n")
+    assert ended == [("1", "1")]
+
+
+def test_a_task_that_has_ended_can_be_submitted_again(call, store):
+    call("submit", "--queue", "half", "--priority", "2", "--", "python", "train.py")
+    assert call("retry", "1") == (2, "fraction-injector: task 1 is waiting: it has not ended\n")
+    begin(store, 1)
+    store.update(1, state="lost", ended_at=9.0)
+    assert call("retry", "1") == (0, "2\n")
+    assert (store.task(2).submission, store.task(2).state) == (store.task(1).submission, "waiting")
+
+
+@pytest.mark.parametrize(
+    ("ended", "exit_code"),
+    [(("succeeded", 0), 0), (("failed", 3), 3), (("failed", -9), 137), (("lost", None), 1)],
+)
+def test_who_waits_for_a_task_gets_its_exit_code(call, store, monkeypatch, ended, exit_code):
+    def look(_):
+        begin(store, 1)
+        store.update(1, state=ended[0], ended_at=9.0, exit_code=ended[1])
+
+    monkeypatch.setattr(time, "sleep", look)
+    assert call("submit", "--wait", "--queue", "half", "true")[0] == exit_code

@@ -93,11 +93,11 @@ def test_nodes_that_the_pods_own_selector_or_the_nodes_taints_shut_out_are_not_c
     ]
     answers = {f"{NAMESPACE}/pods/train": found, LEDGERS: ledgers, NODES: {"items": nodes}}
     ended = ask(answers)
-    assert "Free now: gpu-a: 1. 2 more nodes have such GPUs, but the pod's own nodeSelector" in ended.stdout
+    assert "Free now: gpu-a: 1. 2 more nodes have such GPUs, but the pod's nodeSelector" in ended.stdout
     assert "gpu-b" not in ended.stdout
     ended = ask({**answers, NODES: {"items": nodes[1:]}})
     assert (
-        "3 nodes have such GPUs, but the pod's own nodeSelector, affinity or tolerations exclude them"
+        "3 nodes have such GPUs, but the pod's nodeSelector, affinity or tolerations exclude them"
         in ended.stdout
     )
 
@@ -124,46 +124,6 @@ def test_a_card_that_is_being_divided_is_reported_to_who_waits_for_an_instance(a
     events = {f"{NAMESPACE}/events?involvedObject.name=train": {"items": []}}
     ended = ask({f"{NAMESPACE}/pods/train": found, NODES: {"items": nodes}, **events})
     assert "Cards of gpu-b are being divided now" in ended.stdout
-
-
-GROUPS = {
-    "native": ({}, {}, {"schedulingGroup": {"podGroupName": "gang"}}),
-    "coscheduling": ({"scheduling.x-k8s.io/pod-group": "gang"}, {}, {}),
-    "Kueue": ({"kueue.x-k8s.io/pod-group-name": "gang"}, {}, {}),
-    "Volcano": ({}, {"scheduling.k8s.io/group-name": "gang"}, {}),
-    "KAI": ({}, {"pod-group-name": "gang"}, {}),
-}
-
-
-@pytest.mark.parametrize(("labels", "annotations", "spec"), GROUPS.values(), ids=GROUPS)
-def test_a_pod_of_a_gang_learns_how_far_the_others_are(ask, labels, annotations, spec):
-    def member(name, node=None, phase="Pending", **changes):
-        found = waiting()
-        found["metadata"]["name"] = name
-        found["metadata"]["labels"] |= labels
-        found["metadata"]["annotations"] |= annotations
-        found["spec"] |= spec | changes
-        found["status"]["phase"] = phase
-        if node is not None:
-            found["spec"]["nodeName"] = node
-        return found
-
-    others = [member("a", "gpu-1", "Running"), member("b"), member("over", "gpu-1", "Succeeded"), waiting()]
-    pods = {
-        f"{NAMESPACE}/pods/train": member("train"),
-        f"{NAMESPACE}/pods": {"items": [member("train"), *others]},
-    }
-    ended = ask(pods)
-    assert (
-        "group gang, whose pods start together once enough have room: 1 other waits, 1 has a node"
-        in ended.stdout
-    )
-    pages = [{"items": [member("train")]}, {"items": others}]
-    ended = ask({f"{NAMESPACE}/pods/train": member("train"), f"{NAMESPACE}/pods": pages})
-    assert "1 other waits, 1 has a node" in ended.stdout
-    ended = ask({f"{NAMESPACE}/pods/train": member("train")})
-    assert "start together once enough have room." in ended.stdout
-    assert "Not read: the other pods of its group" in ended.stderr
 
 
 OTHERWISE = f"{NAMESPACE}/events?type=Warning,reason!=FailedCreate"

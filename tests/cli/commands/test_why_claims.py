@@ -112,7 +112,7 @@ def test_nodes_that_the_pod_cannot_use_are_left_out(ask):
     cordoned = node("a") | {"spec": {"unschedulable": True}}
     said = ask({**KNOWN, POD: pod, "/api/v1/nodes": {"items": [cordoned, other]}}).stdout
     assert "Cards that it accepts: 4, none of which can be used." in said
-    assert "Left out: a (cordoned or not ready), b (excluded by the pod's own nodeSelector" in said
+    assert "Left out: a (cordoned or not ready), b (excluded by the pod's nodeSelector" in said
 
 
 def test_a_custom_driver_is_known_by_its_claim(ask):

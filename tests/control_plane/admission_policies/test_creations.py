@@ -316,10 +316,12 @@ def test_the_webhook_is_asked_about_each_of_their_words(lock, control_plane):
     pod["spec"]["initContainers"] = [{"name": "warm", "image": "example.com/task:1", "resources": asks}]
     with pytest.raises(ApiError, match=r"only init containers request nvidia\.com/gpumem"):
         dry(control_plane, pod, "lock-foreign")
-    limited = unlabelled_pod("limited")
-    limited["metadata"]["annotations"] = {"gpu-memory-limit": "4096"}
-    with pytest.raises(ApiError, match="gpu-memory-limit needs gpu-memory"):
-        dry(control_plane, limited, "lock-foreign")
+    of_x = "nvidia.com/container.x.gpu-memory.limit", "nvidia.cdi.k8s.io/x.gpu-memory.limit"
+    for annotation in ("gpu-memory-limit", "mig-profile", *of_x):
+        pod = unlabelled_pod("of-kai")
+        pod["metadata"]["annotations"] = {annotation: "4096"}
+        with pytest.raises(ApiError, match=f"{annotation} (needs|is not|names|is of)"):
+            dry(control_plane, pod, "lock-foreign")
 
 
 def test_a_pod_of_a_queue_that_gives_no_share_passes_without_label_and_gpu(lock, control_plane):

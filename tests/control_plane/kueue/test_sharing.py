@@ -76,7 +76,7 @@ def on_nodes(controller, team):
 
 def backlog(controller, team):
     """Slices of the test's pods that the ledger counts as waiting for the index that they have."""
-    pending = [each for each in controller.ledger().ledger.backlog if each.namespace == team.namespace]
+    pending = [each for each in controller.ledger().backlog if each.namespace == team.namespace]
     return {each.name: each.slices for each in pending if each.indices}
 
 

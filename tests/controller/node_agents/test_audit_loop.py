@@ -14,13 +14,10 @@ from controller.watch.resources import nodes, pods
 from modes.resource_names import ResourceNames
 from testbed.process import WAIT_S
 from tests.cluster.events import KeptEvents
+from tests.cluster.fake_lease import Leading
 from tests.cluster.objects import node, pod, read_object
 
 NAMES = ResourceNames()
-
-
-class Leading:
-    leads = True
 
 
 class Cluster:
@@ -65,10 +62,6 @@ def test_a_difference_that_lasts_is_reported_once_and_counted():
 def test_where_the_books_agree_or_are_not_known_nothing_is_reported(cluster):
     assert cluster.look().kept.bodies == []
     assert cluster.counted == 0
-
-
-def test_two_looks_are_not_enough():
-    assert Cluster([(0, 8), (1, 0)]).look(LOOKS - 1).kept.bodies == []
 
 
 def test_a_pod_that_has_ended_may_still_stand_in_the_kubelets_books():

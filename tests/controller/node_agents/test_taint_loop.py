@@ -17,6 +17,7 @@ from controller.watch.resources import nodes, pods
 from modes.resource_names import ResourceNames
 from testbed.process import WAIT_S
 from tests.cluster.fake_api import FakeApi, refusal, reply, talking_to
+from tests.cluster.fake_lease import Leading
 from tests.cluster.objects import node, pod, read_object
 from tests.service.virtual_time import VirtualTimeLoop
 
@@ -25,10 +26,6 @@ ON_GPUS = read_agent_pods(
     '{"nodeSelector":{"nvidia.com/gpu.present":"true"},"tolerations":[{"operator":"Exists"}]}'
 )
 EVERYWHERE = read_agent_pods('{"tolerations":[{"operator":"Exists"}]}')
-
-
-class Leading:
-    leads = True
 
 
 class Cluster:

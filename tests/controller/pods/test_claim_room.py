@@ -10,21 +10,13 @@ from controller.watch.ledger_store import LedgerStore
 from kube.dra import DRIVER
 from kube.scheduling import Constraints
 from ledger.claim_room import ClaimAsk, room_of
-from ledger.claimed_cards import CardClaim
 from ledger.why_claim import ShareClaim
 from modes.gpu_kinds import EVERY_KIND, GpuKinds
-from service.yielding import NODES_AT_ONCE
-from tests.controller.cards import TAINT, offer, part, with_cards
+from tests.controller.cards import TAINT, with_cards
+from tests.controller.watch.test_ledger_store import Clock
 
 CLAIM = ShareClaim(state="waiting", driver=DRIVER, asked=ClaimAsk(60000, card_mib=81920))
 ANY = Constraints()
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
 
 
 @pytest.fixture
@@ -49,7 +41,7 @@ def test_it_finds_what_a_search_of_all_cards_finds(state):
 def test_nodes_that_take_no_pods_or_that_the_pod_excludes_are_left_out(state):
     elsewhere = find(state, Constraints(node_selector={"zone": "b"}))
     assert [each.reason for each in elsewhere.left_out] == [
-        "excluded by the pod's own nodeSelector, affinity or tolerations"
+        "excluded by the pod's nodeSelector, affinity or tolerations"
     ]
     with_cards(state, usable=False)
     assert [each.reason for each in find(state).left_out] == ["cordoned or not ready"]
@@ -72,19 +64,3 @@ def test_pods_that_wait_for_the_same_share_a_walk(state):
     assert find(state, kinds=GpuKinds(min_mib=1), finder=finder).has_room
     clock.now += KEPT_SECONDS
     assert find(state, finder=finder).has_room
-
-
-def test_a_walk_over_many_nodes_is_divided_into_steps(state, monkeypatch):
-    for number in range(3 * NODES_AT_ONCE):
-        node = f"n{number:02}"
-        state.watched_offers.set(offer(node))
-        state.watched_claims.set(CardClaim("team", f"c{number}", parts=(part("gpu-0", 80000, node),)))
-    steps, step = [], state.yielding.step
-
-    async def counted():
-        steps.append(1)
-        await step()
-
-    monkeypatch.setattr(state.yielding, "step", counted)
-    assert find(state).cards == 2 + 2 * 3 * NODES_AT_ONCE
-    assert len(steps) == 4

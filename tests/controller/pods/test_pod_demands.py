@@ -14,7 +14,7 @@ from kube.scheduling import Constraints
 from ledger.claim_room import ClaimAsk
 from modes.claim_name import NamedShare
 from tests.cluster.objects import listed, pod
-from tests.controller.watch.test_ledger_store import seen_pod
+from tests.controller.watch.test_ledger_store import Clock, seen_pod
 
 IN_ZONE = PodDemands(Constraints({"zone": "a"}))
 
@@ -37,13 +37,6 @@ class Api:
         return json.dumps(listed(found)).encode()
 
 
-class Clock:
-    now = 100.0
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def api():
     return Api()
@@ -51,7 +44,9 @@ def api():
 
 @pytest.fixture
 def clock():
-    return Clock()
+    clock = Clock()
+    clock.now = 100.0
+    return clock
 
 
 @pytest.fixture

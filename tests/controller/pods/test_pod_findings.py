@@ -10,7 +10,7 @@ from controller.pods.free_nodes import FreeNodesFinder
 from controller.pods.pod_findings import MAX_MESSAGE, findings, waiting_for_card, waiting_message
 from controller.watch.gpu_node import AgentReport
 from controller.watch.ledger_store import LedgerStore
-from controller.watch.resources import InjectedPod, Owner, SeenNode, SeenPod, pods
+from controller.watch.resources import InjectedPod, SeenNode, SeenPod, pods
 from kube.dra import CLAIM_NAME, DRIVER
 from ledger.claim_room import MAX_NAMED, ClaimAsk, ClaimRoom, LeftOut
 from ledger.from_kubernetes import node_from_object
@@ -97,12 +97,7 @@ def test_who_waits_for_a_card_is_told_the_amount_and_what_is_free():
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"state": "allocated"},
-        {"room": None},
-        {"room": room(with_room=1, nodes_with_room=1)},
-        {"asked": None},
-    ],
+    [{"state": "allocated"}, {"room": None}, {"room": room(with_room=1, nodes_with_room=1)}, {"asked": None}],
 )
 def test_nothing_is_said_of_cards_that_are_unknown_or_have_room(change):
     assert waiting_for_card(dataclasses.replace(dataclasses.replace(SHARE, room=room()), **change)) is None
@@ -172,6 +167,16 @@ def test_a_pod_that_only_an_agent_limits_is_compared_with_nodes_with_a_running_a
     )
 
 
+@pytest.mark.parametrize("pods", [[("gpu-0", 1, 5)], [("gpu-0", 0, 5)]])
+def test_a_waiting_pod_learns_what_did_not_count_when_its_gpu_was_chosen(pods):
+    fact = seen().fact
+    free = asyncio.run(FreeNodesFinder(cluster(*pods)).find(fact))
+    said = waiting_message(fact, free, ResourceNames(), not_considered="volumes")
+    assert said.startswith(
+        "its GPU was chosen without its volumes: if that excludes nodes, add a nodeSelector"
+    )
+
+
 ANNOTATIONS = {"clearml-injector/injected": "default@1", "clearml-injector/slices": "4"}
 
 
@@ -208,33 +213,6 @@ def test_a_pod_that_waits_for_a_mig_instance_is_limited_by_no_agent(resource, pr
     assert not found.is_limited_by_agent
 
 
-def test_a_pod_that_is_kept_to_one_model_is_compared_with_gpus_of_that_model_only():
-    labels = {"nvidia.com/gpu.memory": "81920", "nvidia.com/gpu.product": "H100"}
-    state = cluster(("gpu-0", 1, 6), ("gpu-0", 0, 6), nodes=["gpu-0"], labels=labels)
-    other = node_from_object(node("gpu-1"), ResourceNames())
-    state.set_node(SeenNode(other, "gpu-1"))
-    fact = seen(memory_values=("81920",), model="H100").fact
-    assert message(state, fact) == (
-        "needs 4 slices of GPU 1 on a node with GPUs of 81920 MiB and model H100 (required by"
-        " sameModel or its own affinity); free now: gpu-0: 2; it starts when pods there end"
-    )
-
-
-@pytest.mark.parametrize(
-    ("kind", "advice"),
-    [
-        ("ReplicaSet", "delete the pod, so that ReplicaSet web creates another to use it"),
-        ("Job", "delete Job web and create it again to use it"),
-    ],
-)
-def test_a_waiting_pod_that_someone_owns_learns_what_helps_without_harm(kind, advice):
-    state = cluster(*[(f"gpu-{number}", 1, 5) for number in range(4)])
-    fact = seen(memory_values=("81920",)).fact
-    owner = Owner(kind=kind, name="web", uid="u", controller=True)
-    free = asyncio.run(FreeNodesFinder(state).find(fact))
-    assert waiting_message(fact, free, ResourceNames(), owner).endswith(f"has 8 free: {advice}")
-
-
 @pytest.mark.parametrize(
     "owner",
     [
@@ -260,17 +238,6 @@ def test_a_pod_that_waits_for_something_else_gets_no_event():
     assert message(cluster(*held, nodes=["gpu-0"], cordoned=frozenset({1})), fact) is None
     assert message(cluster(*held, nodes=["gpu-0"]), seen(memory_values=("40960",)).fact) is None
     assert message(cluster(*held, nodes=["gpu-0"]), fact) is not None
-
-
-@pytest.mark.parametrize(
-    ("taken", "waits"), [((0, 0), False), ((1, 4), False), ((2, 4), True), ((1, 5), True)]
-)
-def test_containers_on_different_gpus_wait_where_one_of_these_has_too_few_slices_for_its_container(
-    taken, waits
-):
-    held = [("gpu-0", index, slices) for index, slices in enumerate(taken) if slices]
-    fact = seen(takes=((0, 7), (1, 4))).fact
-    assert (message(cluster(*held, nodes=["gpu-0"]), fact) is not None) is waits
 
 
 @pytest.mark.parametrize(

@@ -61,9 +61,7 @@ def test_pods_that_mount_the_policies_are_touched_through_their_status_once_two_
 def test_a_pod_is_touched_once_for_a_version_and_again_for_the_next():
     first, second = pods(pod("one", MOUNTED, mark="7")), pods(pod("one", MOUNTED, mark="7"))
     done = asked(
-        *[version("7"), version("7"), first],
-        *[version("8"), version("8"), second, reply({})],
-        looks=4,
+        *[version("7"), version("7"), first], *[version("8"), version("8"), second, reply({})], looks=4
     )
     assert done == [LOOK, LOOK, LIST, LOOK, LOOK, LIST, touch("one", "8")]
 

@@ -155,7 +155,7 @@ def test_the_schema_knows_every_field_that_is_written():
     known = schema["properties"]["status"]["properties"]
     rest = Unlisted(1, 1, 1)
     gpus = (
-        GpuView(0, 8, (HOLDER,), memory_mib=1, unlisted=rest),
+        GpuView(0, 8, (HOLDER,), memory_mib=1, unlisted=rest, model="A100"),
         GpuView(profile_of_resource("nvidia.com/mig-1g.10gb").number, 7, ()),
     )
     shown = dataclasses.replace(view(*gpus), unlisted=rest, cards=(CARD,))
@@ -177,11 +177,7 @@ def test_the_schema_knows_every_field_that_is_written():
     ("change", "reason", "message"),
     [
         ({}, "Sliced", "fractions can be placed"),
-        (
-            {"gpu_mib": None},
-            "NoMemoryLabel",
-            "label node gpu-0 nvidia.com/gpu.memory=<MiB of one GPU>",
-        ),
+        ({"gpu_mib": None}, "NoMemoryLabel", "label node gpu-0 nvidia.com/gpu.memory=<MiB of one GPU>"),
         (
             {"gpus": (GpuView(None, 8, ()),), "slices_per_gpu": 1},
             "WholeGpus",

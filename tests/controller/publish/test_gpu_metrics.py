@@ -10,6 +10,7 @@ from controller.watch.resources import SeenNode, SeenPod
 from kube.dra import DRIVER
 from modes.facts import NodeFact, PodFact
 from tests.controller.cards import with_cards
+from tests.controller.watch.test_ledger_store import Clock
 
 
 def rendered(state, *, leads):
@@ -53,13 +54,6 @@ def test_each_card_of_a_driver_has_its_claimed_and_free_mib():
 def test_a_replica_that_does_not_lead_has_no_series():
     [family] = text_string_to_metric_families(rendered(store(), leads=False))
     assert family.samples == []
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
 
 
 def held(name, slices):

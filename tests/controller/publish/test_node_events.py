@@ -7,11 +7,8 @@ from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import nodes
 from modes.resource_names import ResourceNames
 from tests.cluster.events import KeptEvents
+from tests.cluster.fake_lease import Leading
 from tests.cluster.objects import node, read_object
-
-
-class Leading:
-    leads = True
 
 
 def seen(name, cordon):

@@ -39,23 +39,23 @@ def test_namespaces_and_queues_are_shown_with_their_quotas():
         holder("d", "n", (1, 1), namespace="blue", queues=("whatever",)),
     )
     assert values(ledger_of(gpu_node("n"), holders=pods)) == {
-        ("namespace_slices_used", "red"): 3,
-        ("namespace_slices_used", "idle"): 0,
-        ("namespace_slices_used", "blue"): 4,
+        ("namespace_slices_allocated", "red"): 3,
+        ("namespace_slices_allocated", "idle"): 0,
+        ("namespace_slices_allocated", "blue"): 4,
         ("namespace_slices_quota", "red"): 16,
         ("namespace_slices_quota", "idle"): 0,
-        ("queue_slices_used", "my-queue"): 3,
-        ("queue_slices_used", "free"): 0,
-        ("queue_slices_used", "lone"): 1,
+        ("queue_slices_allocated", "my-queue"): 3,
+        ("queue_slices_allocated", "free"): 0,
+        ("queue_slices_allocated", "lone"): 1,
         ("queue_slices_quota", "my-queue"): 8,
         ("queue_slices_quota", "lone"): 3,
-        ("namespace_mib_used", "red"): 30720,
-        ("namespace_mib_used", "idle"): 0,
-        ("namespace_mib_used", "blue"): 40960,
+        ("namespace_mib_allocated", "red"): 30720,
+        ("namespace_mib_allocated", "idle"): 0,
+        ("namespace_mib_allocated", "blue"): 40960,
         ("namespace_mib_quota", "red"): 100000,
-        ("queue_mib_used", "my-queue"): 30720,
-        ("queue_mib_used", "free"): 0,
-        ("queue_mib_used", "lone"): 10240,
+        ("queue_mib_allocated", "my-queue"): 30720,
+        ("queue_mib_allocated", "free"): 0,
+        ("queue_mib_allocated", "lone"): 10240,
         ("queue_mib_quota", "my-queue"): 40960,
         ("namespace_pods_waiting", "red"): 0,
         ("namespace_pods_waiting", "idle"): 0,
@@ -69,7 +69,7 @@ def test_a_queue_that_pods_invent_has_no_series():
         holder(f"p{number}", "n", (0, 1), namespace="red", queues=(f"q{number}",)) for number in range(500)
     )
     found = values(ledger_of(gpu_node("n"), holders=pods))
-    assert {key[1] for key in found if key[0] == "queue_slices_used"} == {"my-queue", "free", "lone"}
+    assert {key[1] for key in found if key[0] == "queue_slices_allocated"} == {"my-queue", "free", "lone"}
 
 
 def test_more_namespaces_than_are_shown_are_summed_up():

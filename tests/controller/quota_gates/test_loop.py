@@ -22,6 +22,7 @@ from ledger.placement_request import Quota
 from modes.resource_names import ResourceNames
 from tests.cluster.events import EventsOfSteps
 from tests.cluster.fake_api import FakeApi, refusal, reply, talking_to
+from tests.cluster.fake_lease import Leading
 from tests.cluster.objects import listed, pod, read_object
 
 TEAM = Quota("namespace", "team", max_pods=1)
@@ -50,10 +51,6 @@ def let_go(name="a", **changes):
     made = waiting(name, **changes)
     del made["spec"]["schedulingGates"]
     return made
-
-
-class Leading:
-    leads = True
 
 
 class Policies:
@@ -175,13 +172,6 @@ async def test_after_a_request_without_an_answer_the_pod_counts_and_the_request_
     assert await world.step(after=1) == []
 
 
-async def test_a_pod_that_another_leader_let_go_counts_and_nothing_passes_the_quota(world):
-    world.add(waiting(), waiting("b", second=1))
-    answers = refusal(422, "Invalid"), reply(listed(let_go()))
-    assert await world.step(*answers, reply({}, "201 Created")) == [PATCH, READ, EVENT]
-    assert (world.used, world.in_line) == (1, 1)
-
-
 async def test_a_gate_that_moved_is_removed_where_it_is_now(world):
     world.add(waiting())
     answers = refusal(422, "Invalid"), reply(listed(waiting("a", OTHERS, OURS)))
@@ -242,15 +232,6 @@ async def test_a_request_that_is_rejected_as_if_the_pod_had_changed_is_not_repea
     ]
     assert await world.step(after=1) == []
     assert await world.step(*DONE, after=REFUSED_SECONDS) == [PATCH, EVENT]
-
-
-async def test_while_the_api_server_rejects_all_a_bounded_number_is_tried(world):
-    world.policies.quotas = ()
-    world.add(*(waiting(f"p-{n}") for n in range(3 * MAX_STUCK)))
-    asked = []
-    for _ in range(2 * MAX_STUCK):
-        asked += await world.step(*[refusal(403, "Forbidden")] * MAX_STUCK, after=0.25)
-    assert len(asked) == MAX_STUCK
 
 
 async def test_one_namespace_whose_gates_cannot_be_removed_stops_no_other(world):

@@ -16,6 +16,7 @@ from modes.claim import ClaimedShare
 from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
 from tests.cluster.fake_api import FakeApi, refusal, reply, talking_to
+from tests.cluster.fake_lease import Leading
 from tests.cluster.objects import claiming, node, pod, read_object
 from tests.controller.cards import offer, part
 
@@ -31,10 +32,6 @@ def report(**more):
     use |= {"memoryMiB": 40960, "usedMiB": 100, "peakMiB": 9000, "p95MiB": 8000, "busyPercent": 3}
     status = {"registered": True, "gpus": [], "usage": {"count": 1, "containers": [use]}, **more}
     return {"metadata": {"name": "gpu-0", "resourceVersion": "1"}, "status": status}
-
-
-class Leading:
-    leads = True
 
 
 class World:

@@ -22,6 +22,7 @@ from modes.resource_names import ResourceNames
 from policies.model.effective import IdleRule
 from tests.cluster.events import EventsOfSteps
 from tests.cluster.fake_api import FakeApi, refusal, reply, talking_to
+from tests.cluster.fake_lease import Leading
 from tests.cluster.objects import claiming, listed, node, pod, read_object
 from tests.controller.cards import offer
 
@@ -64,10 +65,6 @@ def report(measured, idle_since, pods=("a",)):
     }
     status = {"registered": True, "gpus": [], "usage": usage}
     return {"metadata": {"name": "gpu-0", "resourceVersion": "1"}, "status": status}
-
-
-class Leading:
-    leads = True
 
 
 class World:
@@ -252,18 +249,6 @@ async def test_a_warning_before_the_nodes_clock_was_set_back_does_not_count(worl
 async def test_stored_warnings_of_another_form_count_as_none(world):
     await world.reported(1200, reply({"data": {WARNINGS: '{"a": 860}'}}))
     assert await world.reported(1260, OK, OK) == WARN
-
-
-async def test_few_pods_are_evicted_at_once(world):
-    world.pods = tuple([f"p{number:02}" for number in range(MAX_EVICTED + 3)])
-    for each in world.pods:
-        world.state.set_pod(read_object(pods(NAMES), idle_pod(each)))
-    warned = {each: [100, 860] for each in world.pods}
-    await world.reported(1200, reply({"data": {WARNINGS: json.dumps(warned)}}))
-    for number, few in enumerate((world.pods[:MAX_EVICTED], world.pods[MAX_EVICTED:])):
-        answers = [answer for each in few for answer in (reply(listed(idle_pod(each))), OK)]
-        asked = await world.reported(1260 + number, *answers, *[OK for _ in few])
-        assert evictions(asked) == list(few)
 
 
 async def test_pods_that_may_not_be_evicted_do_not_keep_others_from_it(world):

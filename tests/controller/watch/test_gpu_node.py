@@ -16,15 +16,11 @@ from controller.watch.gpu_node import (
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import SeenNode
 from kube.scheduling import Constraints
-from ledger.messages import NodeState
 from ledger.placement_request import Placement, Unschedulable
 from ledger.use import PodUses
-from modes.facts import NodeFact, PodFact
+from modes.facts import NodeFact
 from modes.fraction import Fraction
-from modes.gpu_kinds import GpuKinds
-from modes.units import POOL
 from tests.ledger.cluster import request_of
-from webhook.placing.fallback import Fallback
 
 NODE = NodeFact(
     name="mixed",
@@ -176,13 +172,6 @@ def test_where_all_cards_are_in_mig_mode_no_name_of_theirs_is_left(store):
     assert store.ledger.node("mixed") is None
 
 
-def test_a_pod_gets_the_card_of_its_model_whatever_the_label_says(store):
-    store.set_node(SeenNode(NODE, "uid-1"))
-    store.set_agent(SAYS_ALL)
-    answer = placed(store, writes_limits=False, kinds=GpuKinds(("A100-80",)))
-    assert (answer.node, answer.indices, answer.hosts) == ("mixed", (1,), ("mixed",))
-
-
 @pytest.mark.parametrize(
     "gpus",
     [
@@ -201,21 +190,6 @@ def test_profiles_without_any_card_are_not_known():
     status = {"gpus": [], "migProfiles": [profile]}
     found = gpu_nodes().reader.read_object(json.dumps({"metadata": {"name": "mixed"}, "status": status}))
     assert (found.lists_gpus, found.mig_card) == (False, None)
-
-
-def test_a_placement_that_no_memory_binds_has_the_mib_of_the_very_card(store):
-    store.set_node(SeenNode(NODE, "uid-1"))
-    store.set_agent(SAYS)
-    answers = [placed(store, writes_limits=False, reservation=f"r{number}") for number in (1, 2)]
-    assert {answer.indices[0]: answer.gpu_mib for answer in answers} == {0: 40960, 1: 81920}
-    assert {answer.memory_values for answer in answers} == {()}
-
-
-def test_a_pod_that_the_nodes_label_binds_keeps_to_the_label(store):
-    store.set_node(SeenNode(NODE, "uid-1"))
-    store.set_agent(SAYS)
-    answers = [placed(store, reservation=f"r{number}") for number in (1, 2)]
-    assert [(answer.gpu_mib, answer.memory_values) for answer in answers] == [(40960, ("40960",))] * 2
 
 
 def test_an_object_that_is_gone_leaves_the_label(store):
@@ -261,40 +235,6 @@ def test_a_controller_that_has_not_read_the_reports_of_all_agents_yet_lets_such_
     assert by_agent(store).node is None
 
 
-@pytest.mark.parametrize(
-    ("changes", "node"),
-    [
-        ({"is_registered": False}, {}),
-        ({"boot_id": "boot-1"}, {"boot_id": "boot-2"}),
-        ({}, {"offers_nothing": True}),
-    ],
-)
-def test_an_agent_that_does_not_serve_is_waited_for(store, changes, node):
-    store.set_node(SeenNode(NODE, "uid-1", **node))
-    store.set_agent(msgspec.structs.replace(SAYS, **changes))
-    asyncio.run(store.watched_cards.listed())
-    answer = by_agent(store)
-    assert (answer.node, len(answer.indices)) == (None, 1)
-    assert placed(store).node == "mixed"
-
-
-def test_the_fallback_knows_what_the_controller_last_said_of_agents(store):
-    store.set_node(SeenNode(NODE, "uid-1"))
-    asyncio.run(store.watched_cards.listed())
-    fallback = Fallback(lambda: 0.0)
-    asyncio.run(fallback.replace({"mixed": over_the_wire(store)}, ()))
-    ask = request_of(Fraction(4, 8), writes_limits=False)
-    assert "no node agent runs" in fallback.place(ask).why
-    store.set_agent(SAYS)
-    fallback.set_node(over_the_wire(store))
-    assert fallback.place(ask).node == "mixed"
-
-
-def over_the_wire(store):
-    """A node's state as the stream carries it."""
-    return msgspec.json.decode(msgspec.json.encode(store.node_state("mixed")), type=NodeState)
-
-
 def test_what_the_kubelet_holds_is_read_where_every_card_tells():
     reported = card(0, 40960, heldSlices=4, heldPods=2)
     assert read([reported, card(1, 40960, heldSlices=0), card(2, 1, mig=True)]).held == ((0, 4, 2), (1, 0, 0))
@@ -302,22 +242,6 @@ def test_what_the_kubelet_holds_is_read_where_every_card_tells():
 
 
 POOL_NODE = msgspec.structs.replace(NODE, gpus=(), slices_per_gpu=0, pooled=16)
-
-
-def test_what_is_held_of_each_card_of_a_pool_keeps_pods_off_several_and_the_labels_need_not_count_them(store):
-    store.set_node(SeenNode(POOL_NODE, "uid-1"))
-    asked = request_of(Fraction(4, 8), mode="pooled", writes_limits=False)
-    for held, is_placed in (((4, 8), True), ((5, 6), False)):
-        cards = [card(at, 40960, heldSlices=slices, heldPods=1) for at, slices in enumerate(held)]
-        store.set_agent(msgspec.structs.replace(read([*cards, card(2, 1, mig=True)]), is_registered=True))
-        store.ledger.replace(
-            [store.nodes["mixed"].fact],
-            [
-                PodFact(namespace="a", name=str(at), node="mixed", takes=((POOL, each),))
-                for at, each in enumerate(held)
-            ],
-        )
-        assert isinstance(store.place(asked), Placement) is is_placed
 
 
 @pytest.mark.parametrize(

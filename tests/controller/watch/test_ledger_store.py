@@ -95,25 +95,11 @@ def test_a_reservation_changes_its_node_when_it_is_made_and_when_it_takes_no_roo
     changes.take()
     assert state.place(HALF).node == "a"
     assert (changes.take(), state.reservations) == (["a"], 1)
-    for now, changed, reservations, used in (
-        (4.9, [], 1, 4),
-        (5.0, ["a"], 0, 0),
-    ):
+    for now, changed, reservations, used in ((4.9, [], 1, 4), (5.0, ["a"], 0, 0)):
         clock.now = now
         state.expire()
         assert (changes.take(), state.reservations) == (changed, reservations)
         assert state.node_state("a").view.gpus[0].used == used
-
-
-def test_a_reservation_ends_with_its_pod_and_with_its_release():
-    state, _ = ready_state("a")
-    state.place(HALF)
-    state.set_pod(seen_pod("x", promised_node="a", reservation="r"))
-    assert (state.reservations, state.node_state("a").view.gpus[0].used) == (0, 4)
-    state.place(request_of(Fraction(4, 8), namespace="team", reservation="s"))
-    assert state.node_state("a").view.gpus[0].used == 8
-    state.release("s")
-    assert (state.reservations, state.node_state("a").view.gpus[0].used) == (0, 4)
 
 
 def test_a_reservation_does_not_end_while_its_pod_may_have_come_unheard_of():
@@ -130,13 +116,6 @@ def test_a_reservation_does_not_end_while_its_pod_may_have_come_unheard_of():
     assert state.reservations == 2
     wall.now = 525.0
     state.expire()
-    assert state.reservations == 1
-
-
-def test_a_copied_annotation_does_not_end_a_reservation():
-    state, _ = ready_state("a")
-    state.place(HALF)
-    state.set_pod(seen_pod("x", namespace="elsewhere", promised_node="a", reservation="r"))
     assert state.reservations == 1
 
 

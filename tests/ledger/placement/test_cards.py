@@ -114,3 +114,9 @@ def test_a_host_whose_name_is_no_value_of_a_label_is_not_named():
     answer = placed(ledger, eighths(4, kinds=GpuKinds(("A100-40",)), **BY_AGENT))
     assert answer.node == "plain"
     assert all(len(host) <= 63 for host in (*answer.hosts, *answer.other_hosts))
+
+
+def test_a_card_of_another_model_than_the_label_says_is_shown_with_it():
+    view = ledger_of(node_of("n", SMALL, LARGE)).node("n")
+    assert view is not None
+    assert [gpu.model for gpu in view.gpus] == [None, LARGE]

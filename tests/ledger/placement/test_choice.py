@@ -11,9 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
-from kube.scheduling import (
-    Constraints,
-)
+from kube.scheduling import Constraints
 from ledger.ledger import Ledger
 from ledger.placement_request import Assumption, Placement, PlacementRequest, Unschedulable
 from modes.facts import NodeFact, PodFact, PodKey
@@ -172,17 +170,6 @@ def test_pods_that_differ_only_in_their_containers_slices_are_looked_for_apart()
         fraction = Fraction(8, 8).shared_by([Fraction(slices, 8) for slices in split])
         answer = ledger.place(request_of(fraction, any_gpu=True), 0.0)
         assert (answer.node, answer.containers) == (node, (0, 1))
-
-
-def test_a_class_that_was_full_is_asked_again_as_soon_as_it_has_room() -> None:
-    holders = holder("p", "a", (0, 8)), holder("r", "c", (0, 8))
-    ledger = ledger_of(gpu_node("a", 1), gpu_node("b", 2), gpu_node("c", 1), holders=holders)
-    for slices, node in ((8, "b"), (16, "b"), (4, "b")):
-        assert ledger.place(eighths(slices), 0.0).node == node
-    ledger.remove_pod(("default", "p"))
-    assert [ledger.place(eighths(slices), 0.0).node for slices in (8, 4)] == ["a", "a"]
-    ledger.set_pod(holder("q", "a", (0, 5)))
-    assert [ledger.place(eighths(slices), 0.0).node for slices in (8, 3)] == ["b", "a"]
 
 
 def test_replicas_of_an_owner_keep_to_a_node_whose_cards_have_a_model_that_no_label_names() -> None:

@@ -8,13 +8,7 @@ from hypothesis import strategies as st
 
 from kube.matching import labels_match, tolerates
 from kube.names import GPU_MEMORY_LABEL
-from kube.scheduling import (
-    Constraints,
-    NodeSelectorTerm,
-    Requirement,
-    Taint,
-    without_label,
-)
+from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, without_label
 from ledger.ledger import Ledger
 from ledger.placement.feasibility import Obstacle, gpu_obstacle, why_unschedulable
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
@@ -46,11 +40,7 @@ TERM = Constraints(required_terms=(NodeSelectorTerm(),))
 @pytest.mark.parametrize(
     ("nodes_there", "unplaceable", "why"),
     [
-        (
-            PLAIN,
-            request_of(Fraction(2, 4)),
-            OTHER_SLICES,
-        ),
+        (PLAIN, request_of(Fraction(2, 4)), OTHER_SLICES),
         (PLAIN, eighths(32), "on 1 node there are fewer than 4 GPUs: request fewer"),
         (PLAIN, eighths(4, mode="pooled"), OTHER_NAME),
         (PLAIN, eighths(4, constraints=Constraints({"zone": "x"})), NO_MATCH),
@@ -65,11 +55,7 @@ TERM = Constraints(required_terms=(NodeSelectorTerm(),))
             f"no GPUs are offered on 3 nodes: ask the admin for a device plugin {INSTALL}",
         ),
         ([gpu_node("a", gpus=()), gpu_node("b", gpus=(), pooled=8, pooled_gpus=8)], eighths(4), OTHER_NAME),
-        (
-            [gpu_node("a", gpus=(), pooled=8, pooled_gpus=0)],
-            eighths(4, mode="pooled"),
-            NO_COUNT,
-        ),
+        ([gpu_node("a", gpus=(), pooled=8, pooled_gpus=0)], eighths(4, mode="pooled"), NO_COUNT),
         (
             [gpu_node("a", gpu_mib=None), gpu_node("b", gpu_mib=None), gpu_node("c", gpus=())],
             eighths(4),

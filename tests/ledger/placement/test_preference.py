@@ -38,12 +38,7 @@ def both(*, full_mig=False, full_slices=False, **profiles):
         (both(full_slices=True), SLICES_FIRST, "mig", "per-gpu has no room now"),
         (both(full_mig=True, full_slices=True), MIG_FIRST, "mig", ""),
         (both(full_mig=True, full_slices=True), SLICES_FIRST, "per-gpu", ""),
-        (
-            both(p7g_80gb=1),
-            MIG_FIRST,
-            "per-gpu",
-            "mig would give 7g.80gb, more than twice the request",
-        ),
+        (both(p7g_80gb=1), MIG_FIRST, "per-gpu", "mig would give 7g.80gb, more than twice the request"),
         (ledger_of(mig_node("m", p1g_10gb=1)), SLICES_FIRST, "mig", None),
         (ledger_of(gpu_node("s", 1)), MIG_FIRST, "per-gpu", None),
     ],

@@ -79,10 +79,10 @@ def test_kills_at_random_moments_leave_the_truth(control_plane, namespace, nodes
         fresh = Controller(control_plane.kubeconfig, tmp_path, tls, f"{lease}-2", name="fresh")
         try:
             # Nodes and pods of the tests before may still be going: both hear of it, one a moment later.
-            eventually(lambda: fresh.ledger().ledger == controller.ledger().ledger, "both know the same")
+            eventually(lambda: fresh.ledger() == controller.ledger(), "both know the same")
         finally:
             fresh.stop()
-        assert overfull(controller.ledger().ledger, names) == []
+        assert overfull(controller.ledger(), names) == []
     finally:
         webhook.stop()
         controller.stop()
@@ -108,7 +108,7 @@ def kill_while_pods_come_and_go(control_plane, namespace, controller):
 def used(controller, nodes):
     """Slices by node and index that bound pods hold of the nodes."""
     found = Counter()
-    for node in controller.ledger().ledger.nodes:
+    for node in controller.ledger().nodes:
         for gpu in node.gpus if node.name in nodes else ():
             found[node.name, gpu.index] += sum(s.slices for s in gpu.shares if s.kind == "holder")
     return +found

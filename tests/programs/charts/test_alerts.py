@@ -140,9 +140,24 @@ def case(alert, series, values, firing):
 def alerts():
     """Rule of each alert, by its name without ours."""
     groups = yaml.safe_load(RULES.read_text())["groups"]
-    return {
-        rule["alert"].removeprefix("FractionInjector"): rule for group in groups for rule in group["rules"]
+    rules = [rule for group in groups for rule in group["rules"] if "alert" in rule]
+    return {rule["alert"].removeprefix("FractionInjector"): rule for rule in rules}
+
+
+def test_gpu_hours_are_what_a_namespace_held_hour_by_hour(tmp_path):
+    used = 'fraction_injector_namespace_slices_allocated{namespace="team",pod="controller-%d"}'
+    hours = "sum_over_time(namespace:gpus_allocated:max[30d:1h])"
+    # Four of eight slices for ten hours, then none, as each replica of the controller counts.
+    given = [{"series": used % number, "values": "4x599 0x600"} for number in (1, 2)]
+    expected = {
+        "expr": hours,
+        "eval_time": "20h",
+        "exp_samples": [{"labels": '{namespace="team"}', "value": 5}],
     }
+    tests = [{"interval": "1m", "input_series": given, "promql_expr_test": [expected]}]
+    file = tmp_path / "hours.yaml"
+    file.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": tests}))
+    promtool_says("test", "rules", str(file))
 
 
 def test_each_alert_fires_when_it_should_and_is_quiet_when_it_should(tmp_path):

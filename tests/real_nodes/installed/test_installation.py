@@ -3,7 +3,6 @@
 import json
 
 from testbed.chart import RELEASE
-from testbed.registration import OWN_NAMESPACE
 from tests.real_nodes.installation import COMPONENTS, first
 
 LIMIT_MIB = {"controller": 512, "webhook": 384}
@@ -41,9 +40,7 @@ def test_the_commands_of_the_runbook_work_in_the_controllers_pod(installation, c
     assert {each["name"] for each in json.loads(ledger.stdout) if each["kind"] == "node"} == set(
         cluster.nodes
     )
-    certificates = installation.exec(
-        deployment, "fraction-injector", "certs", "status", RELEASE, f"--namespace={OWN_NAMESPACE}"
-    )
+    certificates = installation.exec(deployment, "fraction-injector", "certs", "status")
     assert certificates.code == 0, certificates.stderr
     assert "S0-steady" in certificates.stdout
 

@@ -131,11 +131,7 @@ def test_a_body_that_the_app_does_not_read_in_time_is_not_its_clients_fault():
     [
         (GET[:-1], {"head_seconds": 0.01}, b"head incomplete after 0.01 s\n"),
         (b"\r\n\r\nG", {"head_seconds": 0.01}, b"head incomplete after 0.01 s\n"),
-        (
-            post(10, sent=9),
-            {"head_seconds": 0.01, "body_seconds": 0.02},
-            b"body incomplete after 0.02 s\n",
-        ),
+        (post(10, sent=9), {"head_seconds": 0.01, "body_seconds": 0.02}, b"body incomplete after 0.02 s\n"),
         (
             POST + b"transfer-encoding: chunked\r\n\r\n1;" + b"x" * 1000,
             {"head_seconds": 0.01, "body_seconds": 0.02},

@@ -20,6 +20,24 @@ def test_without_a_limiter_nothing_is_mounted_and_nothing_refused():
     assert len(decided.container()["volumeMounts"]) == 1
 
 
+def test_the_init_container_requests_little_and_never_more_than_the_gpu_container():
+    """With the amounts of the GPU container, the pod would keep them when those are reduced."""
+    amounts = {"limits": {"cpu": "16", "memory": "64Gi"}, "requests": {"cpu": "50m", "memory": "32Gi"}}
+    decided = decide(pod(containers=[container(resources=amounts)]))
+    assert decided.container("gpu-limiter")["resources"] == {
+        "limits": {"cpu": "100m", "memory": "128Mi"},
+        "requests": {"cpu": "50m", "memory": "128Mi"},
+    }
+
+
+def test_pull_secrets_of_the_limiter_are_added_to_those_of_the_pod():
+    mirror = "{image: 'registry.example.com/hamicore:v2', imagePullSecrets: [own, mirror]}"
+    set_ = policies(mirror=f"kind: Limiter\nname: hami-core\nextends: hami-core\ninitContainer: {mirror}\n")
+    for known, found in (([], ["own", "mirror"]), (["own"], ["own", "mirror"])):
+        decided = decide(pod(imagePullSecrets=[{"name": name} for name in known]), set_)
+        assert decided.spec["imagePullSecrets"] == [{"name": name} for name in found]
+
+
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 PINNED = f"docker.io/projecthami/hamicore:v2.10.0@{DIGEST}"
 BY_DIGEST = f"kind: Limiter\nname: hami-core\nextends: hami-core\ninitContainer: {{image: '{PINNED}'}}\n"

@@ -3,30 +3,14 @@
 import pytest
 
 from tests.ledger.cluster import gpu_node
-from tests.webhook.support import LABEL, decide, pod, policies
+from tests.webhook.support import LABEL, Webhook, decide, pod, policies
 from tests.webhook.support.gpu_pods import MEMORY, asking_memory, slices_of, webhook_of
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        *(
-            "4.5Gi",
-            "4.5G",
-            "4T",
-            "1e3Mi",
-            "0",
-            "0Gi",
-            "04Gi",
-            "4",
-            "4 Gi",
-            " 4Gi",
-            "4Gi ",
-            "4gi",
-            "4GI",
-            "-4Gi",
-            "+4Gi",
-        ),
+        *("4.5Gi", "4.5G", "4T", "1e3Mi", "0", "0Gi", "04Gi", "4", "4gi", "-4Gi", "+4Gi", "4 Gi", " 4Gi"),
         *("4Ti", "4Ki", "", "Gi", "\u0664Gi", "4Gi\n", "1000000000Mi", "99999999999999Gi"),
     ],
 )
@@ -92,6 +76,14 @@ def test_who_writes_an_assumed_share_by_hand_is_kept_away_from_them_too(dry_run)
     assert expressions(webhook.decide(written, dryRun=dry_run)) == [AWAY_FROM_24]
 
 
+def test_clearmls_agent_reports_the_part_of_a_gpu_and_not_a_whole_one():
+    of_clearml = asking_memory("6Gi")
+    of_clearml["metadata"]["labels"]["clearml-agent-queue"] = "id-1"
+    webhook = webhook_of(gpu_node("a", mib=24576))
+    assert dict(webhook.decide(of_clearml).env())["CLEARML_AGENT_GPU_FRACTIONS"] == "0.250"
+    assert "CLEARML_AGENT_GPU_FRACTIONS" not in dict(webhook.decide(asking_memory("6Gi"), uid="2").env())
+
+
 @pytest.mark.parametrize(("text", "mib"), [("4G", 3814), ("2M", 1), ("4Gi", 4096)])
 def test_decimal_amounts_are_what_they_say_rounded_down_where_the_policy_takes_them(text, mib):
     under = policies("memory: {decimal: true}")
@@ -108,4 +100,20 @@ def test_decimal_amounts_are_denied_elsewhere_with_as_much_in_mi(text, instead):
     assert (
         decided.message
         == f'{MEMORY} "{text}" is not a whole number of Mi or Gi: use a value such as {examples}'
+    )
+
+
+def test_the_share_is_rounded_down_and_the_reserve_taken_off():
+    decided = decide(pod(fraction="0.375"), policies("memory: {reserveMiB: 100}"))
+    assert decided.annotations["clearml-injector/memory-mib"] == str(23028 * 3 // 8 - 100)
+
+
+def test_a_share_that_the_reserve_eats_up_is_denied_and_leaves_no_reservation():
+    webhook = Webhook(policies("memory: {reserveMiB: 100000}"))
+    decided = webhook.decide(pod(fraction="0.125"))
+    assert {gpu.used for node in webhook.ledger.view().nodes for gpu in node.gpus} == {0}
+    assert decided.code == "memory-too-small"
+    assert decided.message == (
+        "the share is 2878 MiB of a GPU with 23028 MiB, but policy default reserves 100000 MiB of it: use"
+        " a larger fraction"
     )

@@ -23,10 +23,11 @@ def request_of(monkeypatch, found, policy_set=None, **review):
 
 
 def test_requests_are_added_up_as_the_scheduler_does(monkeypatch):
-    resources = {"resources": {"requests": {"cpu": "1500m", "memory": "1Gi"}}}
+    resources = {"resources": {"requests": {"cpu": "1500m", "memory": "1Gi", "rdma/hca": "1"}}}
     containers = [container(name, **resources) for name in ("train", "other")]
     ask = request_of(monkeypatch, pod(containers=containers, metadata={"name": "train"}))
     assert (ask.share.cpu_milli, ask.share.memory_bytes) == (3000, 2 * 2**30)
+    assert ask.share.extended == (("rdma/hca", 2),)
 
 
 def test_the_policys_tolerations_count_in_addition_to_the_pods(monkeypatch):

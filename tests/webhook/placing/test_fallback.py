@@ -16,7 +16,7 @@ from modes.fraction import Fraction
 from modes.mig_profiles import A30
 from modes.resource_names import ResourceNames
 from modes.units import profile_of_resource
-from tests.ledger.cluster import request_of
+from tests.ledger.cluster import gpu_node, holder, request_of
 from tests.webhook.support.bounded_work import Lines
 from webhook.admission.denial import Reason
 from webhook.placing import fallback as module
@@ -208,6 +208,13 @@ def test_a_stream_that_is_not_whole_yet_says_nothing_of_what_was_placed_here(fal
         return before, fallback.used()
 
     assert asyncio.run(main()) == (4, 0)
+
+
+def test_other_resources_are_counted_by_the_last_snapshot():
+    fact, fallback, ledger = gpu_node("n", extended={"rdma/hca": 1}), Fallback(Clock()), Ledger()
+    ledger.replace([fact], [holder("other", "n", extended=(("rdma/hca", 1),))])
+    report(fallback, {"n": NodeState(fact, ledger.node("n"), *ledger.room("n"))}, ())
+    assert placed(fallback.place(request_of(Fraction(4, 8), extended=(("rdma/hca", 1),))))[0] is None
 
 
 def divided(name, *pods):

@@ -141,11 +141,17 @@ def _bind(spec, placement):
     spec["affinity"] = affinity
 
 
+def _number(quantity):
+    number, unit = re.fullmatch("([0-9.]+)([A-Za-z]*)", str(quantity)).groups()
+    return float(number) * {"m": 0.001, "": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}[unit]
+
+
 def _limiter(names, model):
     resources = model.get("resources") or {}
     copied = {}
     for field in ("limits", "requests"):
-        amounts = {k: v for k, v in (resources.get(field) or {}).items() if k in ("cpu", "memory")}
+        asked, most = resources.get(field) or {}, {"cpu": "100m", "memory": "128Mi"}
+        amounts = {k: min(asked[k], most[k], key=_number) for k in ("cpu", "memory") if k in asked}
         if amounts:
             copied[field] = amounts
     return {

@@ -1,0 +1,196 @@
+"""What the demo does: the real webhook over HTTPS, with pods of ClearML's agent."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import signal
+import ssl
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jsonpatch
+
+from cli.explainer import patch_of, review_of
+from cli.ledger_table import lines
+from cli.manifests import read_objects
+from cli.options import DEMO, DEMO_INVENTORY, fail, read_ledger, read_policies
+from cli.printing import shortened, table
+from cli.terminal import Terminal
+from kube.names import ASKING_LABELS
+from ledger.from_kubernetes import pod_from_object
+from ledger.ledger import Ledger
+from service.options import DEFAULT_POLICIES, PACKAGES
+from webhook.admission.annotations import GPU_CONTAINER, MEMORY_MIB
+
+DEMO_PODS = DEMO / "pods.yaml"
+HEADINGS = ("POD", "LABEL", "DECISION", "CONTAINER", "GPU RESOURCE", "MIB")
+MAX_NAME = 20
+COMMAND = "fraction-injector"
+
+
+@dataclass(frozen=True, slots=True)
+class DemoResult:
+    """One pod of the demo and its decision."""
+
+    pod: dict[str, Any]
+    """The pod as it would be stored."""
+    patch: list[dict[str, Any]]
+    denial: str | None
+
+    @property
+    def name(self) -> str:
+        """The pod's name."""
+        return str(self.pod["metadata"]["name"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Webhook:
+    """The demo's running webhook."""
+
+    process: subprocess.Popen[bytes]
+    url: str
+    page: str
+
+
+def run_demo(port: int, *, serve: bool) -> None:
+    """Send the demo's pods to a webhook, and print what becomes of them; `serve` keeps it running."""
+    console = Terminal(soft_wrap=True)
+    # A signal ends the webhook too, like Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with tempfile.TemporaryDirectory() as folder, _webhook(Path(folder) / "ca.pem", port) as started:
+        url = started.url
+        ca_file = Path(folder) / "ca.pem"
+        console.print(f"The webhook answers on {url}, with a CA of its own.\n")
+        _show(console, _send_all(url, ca_file))
+        if serve:
+            _stay(console, started, ca_file, Path(folder) / "review.json")
+
+
+@contextlib.contextmanager
+def _webhook(ca_file: Path, port: int) -> Iterator[_Webhook]:
+    command = [
+        sys.executable,
+        "-m",
+        "cli.main",
+        "webhook",
+        "--self-signed",
+        "--stop-delay=0",
+        "--page-port=0",
+    ]
+    command += [f"--port={port}", f"--ca-file={ca_file}", f"--inventory={DEMO_INVENTORY}"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, cwd=PACKAGES)  # noqa: S603 our own command
+    try:
+        ports = _ports(process)
+        yield _Webhook(
+            process, f"https://localhost:{ports['port']}/mutate", f"http://localhost:{ports['page_port']}/"
+        )
+    finally:
+        with process:
+            process.send_signal(signal.SIGTERM)
+            _until_ended(process)
+
+
+def _until_ended(process: subprocess.Popen[bytes]) -> None:
+    """Read what a process writes, so that it never waits for a reader, until it ends; may be called again."""
+    for _ in process.stderr or ():
+        pass
+    process.wait()
+
+
+def _ports(process: subprocess.Popen[bytes]) -> dict[str, int]:
+    """Wait until the webhook serves, and return its ports."""
+    lines = []
+    for line in process.stderr or ():
+        lines.append(line.decode())
+        event = json.loads(line) if line.startswith(b"{") else {}
+        if event.get("event") == "serving":
+            return {"port": event["port"], "page_port": event["page_port"]}
+    return fail("the webhook did not start:\n" + "".join(lines))
+
+
+def _send_all(url: str, ca_file: Path) -> list[DemoResult]:
+    trust = ssl.create_default_context(cafile=str(ca_file))
+    with httpx.Client(verify=trust, trust_env=False) as client:
+        return [_send(client, url, pod, uid) for uid, pod in enumerate(read_objects(DEMO_PODS), start=1)]
+
+
+def _send(client: httpx.Client, url: str, pod: dict[str, Any], number: int) -> DemoResult:
+    review = review_of(pod, uid=f"demo-{number}", dry_run=False)
+    reply = client.post(url, json=review).raise_for_status().json()
+    stored, patch = review["request"]["object"], patch_of(reply)
+    if not reply["response"]["allowed"]:
+        return DemoResult(stored, [], reply["response"]["status"]["message"])
+    return DemoResult(jsonpatch.apply_patch(stored, patch), patch, None)
+
+
+def _show(console: Terminal, answers: list[DemoResult]) -> None:
+    console.print(table([HEADINGS, *map(_cells, answers)]))
+    console.print("\nWho holds which slices of which GPU\n")
+    for line in lines(_ledger_of(answers).view()):
+        console.print(line)
+    console.print()
+    for answer in answers:
+        if answer.denial is not None:
+            console.print(f"denied     {answer.name}: {answer.denial}")
+        elif not answer.patch:
+            console.print(f"untouched  {answer.name}: it has no label, so nothing was changed")
+    pods, here = DEMO_PODS, Path.cwd()
+    pods = pods.relative_to(here) if pods.is_relative_to(here) else pods
+    console.print(
+        "\nNext\n"
+        f"  every change to every pod:  {_typed()} explain --together {pods}\n"
+        f"  see the GPUs as a page, and send reviews of your own:  {_typed()} demo --serve\n"
+        f"  your nodes, your policies:  {_typed()} webhook --help\n"
+    )
+
+
+def _typed() -> str:
+    """Return how to call the command: by its path where a shell does not find it."""
+    called = sys.argv[0]
+    return called if Path(called).name == COMMAND and shutil.which(COMMAND) is None else COMMAND
+
+
+def _cells(answer: DemoResult) -> tuple[str, ...]:
+    metadata = answer.pod["metadata"]
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    label = next((str(labels[name]) for name in ASKING_LABELS if name in labels), "-")
+    named = shortened(answer.name, MAX_NAME), shortened(label, MAX_NAME)
+    if answer.denial is not None or not answer.patch:
+        return (*named, "untouched" if answer.denial is None else "denied", "", "", "")
+    container = annotations.get(GPU_CONTAINER, "")
+    [limits] = [
+        each["resources"]["limits"] for each in answer.pod["spec"]["containers"] if each["name"] == container
+    ]
+    resources = ", ".join(f"{name}: {amount}" for name, amount in limits.items() if "gpu" in name)
+    shown = "the same" if container == answer.name else shortened(container, MAX_NAME)
+    return (*named, "injected", shown, resources, annotations.get(MEMORY_MIB, "-"))
+
+
+def _ledger_of(answers: list[DemoResult]) -> Ledger:
+    """Return a ledger with the admitted pods, each bound to its preferred node."""
+    policies = read_policies(DEFAULT_POLICIES)
+    ledger = read_ledger(policies, DEMO_INVENTORY)
+    for answer in answers:
+        if answer.patch:
+            ledger.set_pod(pod_from_object(answer.pod, policies.resource_names))
+    return ledger
+
+
+def _stay(console: Terminal, webhook: _Webhook, ca_file: Path, review_file: Path) -> None:
+    review_file.write_text(json.dumps(review_of(read_objects(DEMO_PODS)[0])))
+    with contextlib.suppress(KeyboardInterrupt):
+        console.print(
+            f"The same GPUs as a page:  {webhook.page}\n\n"
+            "The webhook stays up until Ctrl-C. From another terminal:\n\n"
+            f"  curl --cacert {ca_file} -H 'content-type: application/json' \\\n"
+            f"    --data @{review_file} {webhook.url}\n"
+        )
+        _until_ended(webhook.process)
