@@ -28,12 +28,14 @@ def new_registry() -> CollectorRegistry:
     what = Gauge("fraction_injector_build_info", "Always 1: what runs.", tuple(labels), registry=registry)
     what.labels(**labels).set(1)
     text = "Log lines lost because standard error did not take them."
-    lost = Read(CounterMetricFamily, "fraction_injector_log_lines_lost", text, (), lambda: ((), lost_lines()))
+    lost = ReadMetric(
+        CounterMetricFamily, "fraction_injector_log_lines_lost", text, (), lambda: ((), lost_lines())
+    )
     registry.register(lost)
     return registry
 
 
-class Read(Collector):
+class ReadMetric(Collector):
     """A metric of one series, which is read when it is collected.
 
     Args:
@@ -70,7 +72,7 @@ POLICY_INFO = "fraction_injector_policy_info"
 POLICY_SINCE = "fraction_injector_policy_in_force_since_timestamp_seconds"
 
 
-def policy_since(since: Callable[[], float | None]) -> Read:
+def policy_since(since: Callable[[], float | None]) -> ReadMetric:
     """Make the metric that says when the current policy set came into force; `since` is in Unix seconds."""
 
     def read() -> tuple[tuple[str, ...], float] | None:
@@ -78,10 +80,10 @@ def policy_since(since: Callable[[], float | None]) -> Read:
         return ((), found) if found is not None else None
 
     text = "When the policy set in force came into force in this process, in Unix seconds."
-    return Read(GaugeMetricFamily, POLICY_SINCE, text, (), read)
+    return ReadMetric(GaugeMetricFamily, POLICY_SINCE, text, (), read)
 
 
-def policy_info(digest: Callable[[], str | None]) -> Read:
+def policy_info(digest: Callable[[], str | None]) -> ReadMetric:
     """Make the metric that names the policy set in force, by the digest that pods carry too."""
 
     def read() -> tuple[tuple[str, ...], float] | None:
@@ -89,7 +91,7 @@ def policy_info(digest: Callable[[], str | None]) -> Read:
         return ((found,), 1) if found is not None else None
 
     text = "Always 1: digest of the policy set in force."
-    return Read(GaugeMetricFamily, POLICY_INFO, text, ("digest",), read)
+    return ReadMetric(GaugeMetricFamily, POLICY_INFO, text, ("digest",), read)
 
 
 def render(registry: CollectorRegistry) -> bytes:

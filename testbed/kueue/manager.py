@@ -19,8 +19,12 @@ from testbed.kueue.parts import KueueParts
 from testbed.process import Process, start_on_free_ports
 
 CONVERSION = {"spec": {"conversion": {"strategy": "None", "webhook": None}}}
-FEATURE_GATES = {"VisibilityOnDemand": False, "DynamicResourceAllocation": HAS_RESOURCE_CLAIMS}
-"""Without its extension API server, which would take a port of its own choice; with quotas of devices."""
+OF_CLAIMS = ("", "ExtendedResource", "PartitionableDevices")
+FEATURE_GATES = {
+    "VisibilityOnDemand": False,
+    **{f"KueueDRAIntegration{name}": HAS_RESOURCE_CLAIMS for name in OF_CLAIMS},
+}
+"""Without its extension API server, which would take a port of its own choice, and what is not served."""
 
 
 @contextmanager
@@ -81,7 +85,7 @@ def _configuration(folder: Path, ports: list[int], settings: Mapping[str, Any]) 
         "leaderElection": {"leaderElect": False},
         "clientConnection": {"qps": 500, "burst": 1000},
         "internalCertManagement": {"enable": True, **certificate},
-        "featureGates": FEATURE_GATES,
+        "featureGates": FEATURE_GATES | settings.get("featureGates", {}),
     }
 
 

@@ -84,6 +84,9 @@ def _installed(manifest: Object) -> Object:
         subject.update(name=PREFIX + subject["name"], namespace=NAMESPACE)
     if "roleRef" in changed:
         changed["roleRef"]["name"] = PREFIX + changed["roleRef"]["name"]
+    for rule in changed.get("rules", ()):
+        if "resourceNames" in rule and rule["apiGroups"] == ["admissionregistration.k8s.io"]:
+            rule["resourceNames"] = [PREFIX + name for name in rule["resourceNames"]]
     return changed
 
 

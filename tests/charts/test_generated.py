@@ -55,6 +55,7 @@ def test_a_schema_without_a_description_is_an_error():
 def test_every_value_that_stands_next_to_a_described_one_is_described():
     keys = list(generate.described_keys((CHART / "values.yaml").read_text()))
     described = {key.path for key in keys}
+    assert len(described) == len(keys), "a key is in values.yaml twice"
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     for parent in {path[:-1] for path in described}:
         found = values

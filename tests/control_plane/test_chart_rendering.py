@@ -81,6 +81,13 @@ def test_no_ca_is_rendered_where_one_is_injected(helm, mode):
     assert [rule["resources"] for rule in entry["rules"]] == [["pods"], ["jobs"]]
 
 
+def test_annotations_of_the_webhook_configuration_are_not_those_of_the_deployment(helm):
+    annotations = {"admissions.enforcer/disabled": "true"}
+    rendered = helm.rendered({"webhook": {"configurationAnnotations": annotations}})
+    having = [each["kind"] for each in rendered if each["metadata"].get("annotations") == annotations]
+    assert having == ["MutatingWebhookConfiguration"]
+
+
 def deployments(helm, values=None):
     return {o["metadata"]["name"]: o for o in helm.rendered(values or {}) if o["kind"] == "Deployment"}
 

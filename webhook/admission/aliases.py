@@ -26,7 +26,9 @@ DEFAULT_SCHEDULER = "default-scheduler"
 SYSTEMS: Mapping[str, System] = {"kai": KAI, "hami": HAMI}
 """By the key that enables each in a policy's `aliases`. If a pod uses several, the first one counts."""
 _QUOTED = {
-    key: tuple([(f'"{name}' if name.endswith((".", "/")) else f'"{name}"').encode() for name in system.words])
+    key: tuple(
+        [(f'"{name}' if name.endswith((".", "/", "-")) else f'"{name}"').encode() for name in system.words]
+    )
     for key, system in SYSTEMS.items()
 }
 _SPELLED = re.compile(rb"\\(?:/|u00(?:2[def]|3[0-9]|4[1-9a-f]|5[0-9af]|6[1-9a-f]|7[0-9a]))", re.IGNORECASE)

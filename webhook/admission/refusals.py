@@ -89,7 +89,7 @@ def refuse_index(containers: Containers) -> Denial | None:
 
 def _refuse_annotations(metadata: ObjectMeta) -> Denial | None:
     annotations = metadata.annotations or {}
-    of_kai = [name for name in further_of_kai(annotations) if ".gpus." not in name]
+    of_kai = [name for name in further_of_kai(annotations) if ".gpus." not in name or not injecting([name])]
     for name in (*sorted(annotations.keys() & OURS_INSTEAD.keys()), *of_kai):
         ours = OURS_INSTEAD.get(name)
         advice = f"use {ours} instead" if ours is not None else None

@@ -137,7 +137,8 @@ KINDS = {
 
 def in_effect(api: Api) -> bool:
     """Whether webhook and lock are."""
-    return decides(probe(api, OLD)) and lock_in_effect(api)
+    takes_no_devices = not is_allowed(api, annotated_pod("nvidia.cdi.k8s.io"), "default")
+    return decides(probe(api, OLD)) and lock_in_effect(api) and takes_no_devices
 
 
 def lock_in_effect(api: Api) -> bool:

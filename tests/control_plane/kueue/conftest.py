@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from kube.dra import DRIVER
 from testbed.kubernetes_version import HAS_RESOURCE_CLAIMS
 from testbed.kueue import parts
 from testbed.kueue.manager import kueue
@@ -12,19 +11,19 @@ from testbed.kueue.manifests import MANAGED
 from testbed.process import eventually
 from testbed.registration import labelled_pod
 from tests.control_plane.kueue import page
-from tests.control_plane.kueue.support import CLAIMED_GPUS, QUEUE_LABEL, Team, delete_jobs, is_gated
+from tests.control_plane.kueue.support import QUEUE_LABEL, Team, delete_jobs, is_gated
 
-CLAIMS = [{"name": CLAIMED_GPUS, "deviceClassNames": [DRIVER]}]
 FAIR = {"preemptionStrategies": ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]}
 
 
 @pytest.fixture(scope="package")
 def manager(control_plane, say, tmp_path_factory) -> Iterator[None]:
-    """Kueue with the page's Configuration, with fair sharing, and with its quota of claimed devices."""
+    """Kueue with the page's Configuration, its part for mode dra, and fair sharing."""
     folder = tmp_path_factory.mktemp("kueue")
     settings = {**page.settings(), "fairSharing": FAIR}
     if HAS_RESOURCE_CLAIMS:
-        settings["resources"] = {**settings["resources"], "deviceClassMappings": CLAIMS}
+        claims = page.settings("shares of claims")
+        settings |= {**claims, "resources": settings["resources"] | claims["resources"]}
     with kueue(control_plane, parts.build(say), folder, settings):
         yield
 

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 PAGE = Path(__file__).parents[3] / "docs" / "operating" / "kueue.md"
-BLOCKS = ("configuration", "queue", "pod", "jobs", "policy of jobs", "policy of flavors")
+BLOCKS = ("configuration", "queue", "pod", "jobs", "policy of jobs", "policy of flavors", "shares of claims")
 """What its blocks are, in this order."""
 
 
@@ -19,6 +19,6 @@ def block(name: str) -> str:
     return dict(zip(BLOCKS, found, strict=True))[name]
 
 
-def settings() -> Any:
-    """What the page puts into Kueue's Configuration."""
-    return yaml.safe_load(block("configuration"))
+def settings(name: str = "configuration") -> Any:
+    """What a block of the page puts into Kueue's Configuration."""
+    return yaml.safe_load(block(name))

@@ -15,8 +15,8 @@ KUEUE = "kueue.x-k8s.io/v1beta2"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 GATE = "kueue.x-k8s.io/admission"
 SLICES, MEMORY = "example.com/gpu-slices", "example.com/gpu-memory"
-CLAIMED_GPUS = "example.com/claimed-gpus"
-"""What Kueue counts for claims."""
+CLAIMED = "example.com/gpu-shares"
+"""What Kueue counts for claims, as the page names it."""
 
 
 def is_gated(pod: Object) -> bool:

@@ -253,10 +253,12 @@ def test_requests_of_other_systems_are_denied_wherever_they_stand(resource, init
     )
 
 
-@pytest.mark.parametrize("annotation", sorted(OURS_INSTEAD))
+@pytest.mark.parametrize(
+    "annotation", [*sorted(OURS_INSTEAD), "mig-profile", "kai.scheduler/container.train.gpus.devices"]
+)
 def test_annotations_of_other_systems_are_denied_with_ours_where_there_is_one(annotation):
     decided = decide(pod(metadata={"annotations": {annotation: "0.5"}}))
     assert decided.code == "other-gpu-system"
     said = f"annotation {annotation} is another way to share GPUs and cannot be combined with {LABEL}: "
-    ours = OURS_INSTEAD[annotation]
+    ours = OURS_INSTEAD.get(annotation)
     assert decided.message == said + (f"use {ours} instead" if ours else "remove one of the two")
