@@ -96,7 +96,7 @@ def test_an_unlabelled_pod_may_not_take_devices_by_an_annotation(lock, control_p
     for annotation in GIVE_DEVICES:
         with refused("device-annotations", takes_devices(annotation)):
             dry(control_plane, annotated_pod(annotation))
-    with pytest.raises(ApiError, match=r"x\.gpu-memory\.limit requests a share as KAI did before 0\.18: use the"):
+    with pytest.raises(ApiError, match=r"limit requests a share as KAI did before 0\.18: use the"):
         dry(control_plane, annotated_pod("nvidia.cdi.k8s.io/x.gpu-memory.limit"))
     for annotation in GIVE_NONE:
         dry(control_plane, annotated_pod(annotation))
