@@ -65,8 +65,8 @@ def no_extended(_name: str) -> bool:
 
 
 def is_extended(name: str) -> bool:
-    """Whether a resource is extended: only these have a domain in their name."""
-    return "/" in name
+    """Whether a resource is extended: Kubernetes takes only whole numbers of these, not of its own domain."""
+    return "/" in name and "kubernetes.io/" not in name
 
 
 def effective_request(

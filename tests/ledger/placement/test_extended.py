@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ledger.from_kubernetes import MAX_OFFERED, node_from_object, pod_from_object
 from ledger.placement_request import MAX_EXTENDED
+from modes.facts import PodFact
 from modes.resource_names import ResourceNames
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, placed
 
@@ -52,7 +53,16 @@ def test_other_resources_are_read_from_nodes_and_pods_as_far_as_real_ones_have_t
     assert len(node.extended) == MAX_OFFERED
 
 
-def _pod(containers: list[object]) -> object:
+def test_kubernetes_own_names_whose_amounts_are_no_whole_numbers_hide_neither_pods_nor_nodes() -> None:
+    """The API server accepts any amount of these from everybody."""
+    amounts = {"nvidia.com/gpu-0": "8", "kubernetes.io/any": "100m", "node.kubernetes.io/any": "1.5"}
+    pod = _pod([{"resources": {"requests": amounts}}])
+    assert (pod.takes, pod.extended) == (((0, 8),), ())
+    node = node_from_object({"metadata": {"name": "n"}, "status": {"allocatable": amounts}}, ResourceNames())
+    assert (node.gpus, node.extended) == (((0, 8),), {})
+
+
+def _pod(containers: list[object]) -> PodFact:
     return pod_from_object(
         {"metadata": {"name": "p", "namespace": "d", "uid": "u"}, "spec": {"containers": containers}},
         ResourceNames(),
