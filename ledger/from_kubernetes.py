@@ -171,7 +171,7 @@ def pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
         claimed=claimed,
         cpu_milli=request.cpu_milli,
         memory_bytes=request.memory_bytes,
-        extended=tuple(_others(request.extended, names)[:MAX_EXTENDED]) if request.extended else (),
+        extended=tuple([each for each in _others(request.extended, names) if each[1]][:MAX_EXTENDED]),
         queues=queues,
         share=share,
         asked_mib=asked_mib,

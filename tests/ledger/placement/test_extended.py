@@ -62,6 +62,11 @@ def test_kubernetes_own_names_whose_amounts_are_no_whole_numbers_hide_neither_po
     assert (node.gpus, node.extended) == (((0, 8),), {})
 
 
+def test_an_amount_of_zero_does_not_hide_what_a_pod_holds() -> None:
+    zeros = {f"example.com/{number:03}": "0" for number in range(MAX_EXTENDED)}
+    assert _pod([{"resources": {"requests": {**zeros, RDMA: "1"}}}]).extended == ((RDMA, 1),)
+
+
 def _pod(containers: list[object]) -> PodFact:
     return pod_from_object(
         {"metadata": {"name": "p", "namespace": "d", "uid": "u"}, "spec": {"containers": containers}},
