@@ -27,6 +27,14 @@ def test_what_pods_and_reservations_hold_of_other_resources_is_not_free() -> Non
     assert placed(ledger, ASKS).node == "beta"
 
 
+def test_webhooks_are_told_what_is_taken_only_of_resources_that_a_node_offers() -> None:
+    """A pod can name any others, and is bound to the node that its author names."""
+    other = holder("other", "beta", extended=((RDMA, 1), ("example.com/any", 1)))
+    room = ledger_of(WITH, holders=(other,)).room("beta")
+    assert room is not None
+    assert room[2] == {RDMA: 1}
+
+
 def test_a_pod_waits_while_the_plugin_of_its_other_resources_is_away() -> None:
     assert placed(ledger_of(WITHOUT, gpu_node("beta", extended={RDMA: 0})), ASKS).node is None
 
