@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ledger.from_kubernetes import MAX_OFFERED, node_from_object, pod_from_object
 from ledger.placement_request import MAX_EXTENDED
 from modes.facts import PodFact
@@ -68,6 +70,18 @@ def test_kubernetes_own_names_whose_amounts_are_no_whole_numbers_hide_neither_po
     assert (pod.takes, pod.extended) == (((0, 8),), ())
     node = node_from_object({"metadata": {"name": "n"}, "status": {"allocatable": amounts}}, ResourceNames())
     assert (node.gpus, node.extended) == (((0, 8),), {})
+
+
+@pytest.mark.parametrize("name", ["cpu", "memory", "example.com/any"])
+@pytest.mark.parametrize("amount", ["1e30", "10e18", "1e1000"])
+def test_amounts_beyond_64_bits_which_the_api_server_accepts_do_not_hide_what_a_pod_holds(
+    name: str, amount: str
+) -> None:
+    """Its scheduler counts them as 0."""
+    requests = {"nvidia.com/gpu-0": "8", RDMA: "1", name: amount}
+    pod = _pod([{"resources": {"requests": requests}}])
+    assert (pod.takes, pod.extended) == (((0, 8),), ((RDMA, 1),))
+    assert (pod.cpu_milli, pod.memory_bytes) == (0, 0)
 
 
 def test_an_amount_of_zero_does_not_hide_what_a_pod_holds() -> None:
