@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,10 @@ from agent.node_lock import NodeLock
 from agent.private_folder import NAME as PRIVATE
 from agent.private_folder import UntrustedError
 from baremetal.store import FILE, LOCK, StoreError, TaskStore, own_folder, state_folder
+from baremetal.task import Submission
 from cli.options import fail
+from cli.printing import say
+from policies.model.problems import quoted
 
 FOLLOW_SECONDS = 0.5
 """Between looks at a task that others run."""
@@ -41,6 +45,23 @@ def open_store(state: Path | None, *, is_new: bool = False) -> tuple[TaskStore, 
         return TaskStore(folder), folder
     except (StoreError, OSError) as error:
         fail(str(error))
+
+
+def add_task(store: TaskStore, submission: Submission) -> int:
+    """Add a task, print its number and return it; or end the command, as where no runner serves its queue."""
+    try:
+        machine = store.read_machine()
+        queue = submission.queue
+        served = [each.name for each in machine.queues] if machine is not None else [queue]
+        if queue not in served:
+            fail(f"no queue {quoted(queue)}: the runner serves {', '.join(served)}")
+        number = store.submit(submission, time.time())
+    except StoreError as error:
+        fail(str(error))
+    say(str(number))
+    if machine is None:
+        say("it waits until `machine run` is started", err=True)
+    return number
 
 
 def is_running(folder: Path) -> bool:

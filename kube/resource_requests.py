@@ -65,8 +65,8 @@ def no_extended(_name: str) -> bool:
 
 
 def is_extended(name: str) -> bool:
-    """Whether a resource is extended: only these have a domain in their name."""
-    return "/" in name
+    """Whether a resource is extended: Kubernetes takes only whole numbers of these, not of its own domain."""
+    return "/" in name and "kubernetes.io/" not in name
 
 
 def effective_request(
@@ -97,6 +97,50 @@ def effective_request(
     if overhead:
         _add(running, _amounts(overhead, counts))
     return EffectiveRequest(max(0, running.pop("cpu", 0)), max(0, running.pop("memory", 0)), running)
+
+
+def stored_request(
+    containers: Sequence[CountedContainer],
+    init_containers: Sequence[CountedContainer] = (),
+    *,
+    overhead: Quantities | None = None,
+    pod_level: Quantities | None = None,
+    counts: Callable[[str], bool],
+) -> EffectiveRequest:
+    """Add up the requests of a pod that the API server has accepted, as `effective_request` does.
+
+    It accepts amounts beyond 64 bits, such as "1e30", and its scheduler counts them as 0. So do we: an error
+    would hide what else the pod holds.
+    """
+    try:
+        return effective_request(
+            containers, init_containers, overhead=overhead, pod_level=pod_level, counts=counts
+        )
+    except ValueError:
+        return effective_request(
+            [_readable(each) for each in containers],
+            [_readable(each) for each in init_containers],
+            overhead=_readable_amounts(overhead),
+            pod_level=_readable_amounts(pod_level),
+            counts=counts,
+        )
+
+
+def _readable(container: CountedContainer) -> Container:
+    requests = _readable_amounts(container.resources.requests if container.resources is not None else None)
+    return Container(ContainerRequests(requests), container.restart_policy)
+
+
+def _readable_amounts(quantities: Quantities | None) -> dict[str, str | int]:
+    return {name: amount for name, amount in (quantities or {}).items() if _is_readable(name, amount)}
+
+
+def _is_readable(name: str, quantity: str | int) -> bool:
+    try:
+        _amounts({name: quantity}, is_extended)
+    except ValueError:
+        return False
+    return True
 
 
 def _with_init(

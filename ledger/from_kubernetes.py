@@ -33,7 +33,7 @@ from kube.objects import (
     preferred_node,
 )
 from kube.quantity import milli, rounded_up, whole
-from kube.resource_requests import Container, effective_request, is_extended
+from kube.resource_requests import Container, is_extended, stored_request
 from ledger.claimed_cards import MAX_PARTS
 from ledger.instance_worth import with_instance_worth
 from ledger.node_capacity import instances_by_number, pool_of, slices_by_index
@@ -140,13 +140,9 @@ def _is_ready(status: NodeStatus) -> bool:
 
 
 def pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
-    """Return the facts of a pod.
-
-    Raises:
-        ValueError: an amount cannot be read.
-    """
+    """Return the facts of a pod."""
     status, spec, metadata = pod.status, pod.spec, pod.metadata
-    request = effective_request(
+    request = stored_request(
         spec.containers or (),
         spec.init_containers or (),
         overhead=spec.overhead,
@@ -171,7 +167,7 @@ def pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
         claimed=claimed,
         cpu_milli=request.cpu_milli,
         memory_bytes=request.memory_bytes,
-        extended=tuple(_others(request.extended, names)[:MAX_EXTENDED]) if request.extended else (),
+        extended=tuple([each for each in _others(request.extended, names) if each[1]][:MAX_EXTENDED]),
         queues=queues,
         share=share,
         asked_mib=asked_mib,

@@ -164,6 +164,8 @@ class LedgerReader:
     def room(self, name: str) -> tuple[int, int, dict[str, int]] | None:
         """A node's free milli-CPU and bytes of memory, and what is taken of others; None without the node."""
         account = self._node_index.accounts.get(name)
-        return (
-            (account.cpu_free, account.memory_free, dict(account.extended)) if account is not None else None
-        )
+        if account is None:
+            return None
+        offered = account.fact.extended if account.fact is not None else {}
+        taken = {each: amount for each, amount in account.extended.items() if each in offered}
+        return account.cpu_free, account.memory_free, taken

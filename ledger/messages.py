@@ -138,7 +138,7 @@ class NodeState(msgspec.Struct, frozen=True, omit_defaults=True):
     memory_free: int
     """Bytes that pods and reservations leave free."""
     extended: dict[str, int] = {}
-    """What these take of extended resources that are no GPUs."""
+    """What these take of the node's extended resources that are no GPUs."""
     replicas: tuple[Replicas, ...] = ()
     """Replicas of owners that were requested recently, for `place: spread` and `sameModel`."""
 

@@ -12,9 +12,7 @@ import typer
 from baremetal.store import StoreError, TaskStore
 from baremetal.task import MAX_PRIORITY, MAX_SUBMISSION_BYTES, OVER, Submission
 from cli.options import fail
-from cli.printing import say
-from cli.task_options import FOLLOW_SECONDS, StateOption, open_store
-from policies.model.problems import quoted
+from cli.task_options import FOLLOW_SECONDS, StateOption, add_task, open_store
 
 
 def submit(
@@ -35,17 +33,7 @@ def submit(
     """
     submission = _checked(queue, tuple(command), priority)
     store, _ = open_store(state, is_new=True)
-    try:
-        machine = store.read_machine()
-        served = [each.name for each in machine.queues] if machine is not None else [queue]
-        if queue not in served:
-            fail(f"no queue {quoted(queue)}: the runner serves {', '.join(served)}")
-        number = store.submit(submission, time.time())
-    except StoreError as error:
-        fail(str(error))
-    say(str(number))
-    if machine is None:
-        say("it waits until `machine run` is started", err=True)
+    number = add_task(store, submission)
     if wait:
         raise typer.Exit(_exit_code(store, number))
 

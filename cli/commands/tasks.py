@@ -20,7 +20,7 @@ from baremetal.supervisor import LOG
 from baremetal.task import OVER, Task
 from cli.options import OutputFormat, OutputOption, fail
 from cli.printing import say, say_json, table
-from cli.task_options import FOLLOW_SECONDS, StateOption, is_running, open_store
+from cli.task_options import FOLLOW_SECONDS, StateOption, add_task, is_running, open_store
 
 NumberArgument = Annotated[
     int, typer.Argument(metavar="NUMBER", min=1, max=2**63 - 1, help="Number of the task.")
@@ -105,10 +105,7 @@ def retry(number: NumberArgument, *, state: StateOption = None) -> None:
         fail(f"task {number} is {task.state}: it has not ended")
     if task.submission.source_id is not None:
         fail(f"task {number} is ClearML's: put it into its queue again there")
-    try:
-        say(str(store.submit(task.submission, time.time())))
-    except StoreError as error:
-        fail(str(error))
+    add_task(store, task.submission)
 
 
 def _known(store: TaskStore, number: int) -> Task:

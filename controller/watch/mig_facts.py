@@ -15,7 +15,7 @@ from kube.names import (
 )
 from kube.objects import Condition, Node, PodSpec
 from kube.quantity import whole
-from kube.resource_requests import Container, effective_request
+from kube.resource_requests import Container, stored_request
 from kube.scheduling import Constraints, Toleration
 from modes.mig_profiles import MIG_RESOURCE_PREFIX, is_divided_on_demand
 
@@ -68,14 +68,11 @@ def mig_pod(
     """Return a pod's request for MIG instances; None without one.
 
     It waits if the scheduler found no node for it. A pod that `is_ending` no longer waits.
-
-    Raises:
-        ValueError: an amount cannot be read.
     """
     containers = [*(spec.containers or ()), *(spec.init_containers or ())]
     if not any(_asks(container) for container in containers):
         return None
-    request = effective_request(spec.containers or (), spec.init_containers or (), counts=_is_mig)
+    request = stored_request(spec.containers or (), spec.init_containers or (), counts=_is_mig)
     wants = sorted((_profile(name), amount) for name, amount in request.extended.items() if amount)
     waits = (
         not is_ending

@@ -11,6 +11,7 @@ from kube.resource_requests import EffectiveRequest, effective_request, is_exten
 from kube.scheduling import Constraints, Toleration
 from ledger.placement_request import (
     MAX_EXTENDED,
+    MAX_RESOURCE,
     Accounting,
     Placement,
     PlacementRequest,
@@ -60,7 +61,7 @@ def placement_request(validated: Validated, accounting: Accounting) -> Placement
         mode=policy.mode.name,
         cpu_milli=amounts.cpu_milli,
         memory_bytes=amounts.memory_bytes,
-        extended=tuple(sorted(amounts.extended.items())[:MAX_EXTENDED]),
+        extended=tuple(sorted(filter(_decides, amounts.extended.items()))[:MAX_EXTENDED]),
         writes_limits=policy.writes_limits,
         any_gpu=policy.containers == "any-gpu" and len(validated.containers.parts) > 1,
         reserve_mib=policy.reserve_mib,
@@ -122,6 +123,12 @@ def _amounts(spec: PodSpec, policy: EffectivePolicy) -> EffectiveRequest:
         return _added_up(spec, lambda name: is_extended(name) and policy.mode.kinds[name] is None)
     except ValueError:
         return _added_up(spec, no_extended)  # Kubernetes denies wrong amounts of these
+
+
+def _decides(resource: tuple[str, int]) -> bool:
+    """Whether an amount can exclude nodes; Kubernetes denies a name that is too long."""
+    name, amount = resource
+    return amount > 0 and len(name) <= MAX_RESOURCE
 
 
 def _added_up(spec: PodSpec, counts: Callable[[str], bool]) -> EffectiveRequest:

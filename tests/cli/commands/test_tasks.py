@@ -235,8 +235,11 @@ def test_a_task_that_has_ended_can_be_submitted_again(call, store):
     assert call("retry", "1") == (2, "fraction-injector: task 1 is waiting: it has not ended\n")
     begin(store, 1)
     store.update(1, state="lost", ended_at=9.0)
-    assert call("retry", "1") == (0, "2\n")
+    assert call("retry", "1") == (0, "2\nit waits until `machine run` is started\n")
     assert (store.task(2).submission, store.task(2).state) == (store.task(1).submission, "waiting")
+    store.write_machine(report("single"))
+    refused = 'fraction-injector: no queue "half": the runner serves single\n'
+    assert call("retry", "1") == (2, refused)
 
 
 @pytest.mark.parametrize(

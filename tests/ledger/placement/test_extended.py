@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ledger.from_kubernetes import MAX_OFFERED, node_from_object, pod_from_object
 from ledger.placement_request import MAX_EXTENDED
+from modes.facts import PodFact
 from modes.resource_names import ResourceNames
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, placed
 
@@ -24,6 +27,14 @@ def test_what_pods_and_reservations_hold_of_other_resources_is_not_free() -> Non
     assert placed(ledger, ASKS).node is None
     ledger.release("r1")
     assert placed(ledger, ASKS).node == "beta"
+
+
+def test_webhooks_are_told_what_is_taken_only_of_resources_that_a_node_offers() -> None:
+    """A pod can name any others, and is bound to the node that its author names."""
+    other = holder("other", "beta", extended=((RDMA, 1), ("example.com/any", 1)))
+    room = ledger_of(WITH, holders=(other,)).room("beta")
+    assert room is not None
+    assert room[2] == {RDMA: 1}
 
 
 def test_a_pod_waits_while_the_plugin_of_its_other_resources_is_away() -> None:
@@ -52,7 +63,33 @@ def test_other_resources_are_read_from_nodes_and_pods_as_far_as_real_ones_have_t
     assert len(node.extended) == MAX_OFFERED
 
 
-def _pod(containers: list[object]) -> object:
+def test_kubernetes_own_names_whose_amounts_are_no_whole_numbers_hide_neither_pods_nor_nodes() -> None:
+    """The API server accepts any amount of these from everybody."""
+    amounts = {"nvidia.com/gpu-0": "8", "kubernetes.io/any": "100m", "node.kubernetes.io/any": "1.5"}
+    pod = _pod([{"resources": {"requests": amounts}}])
+    assert (pod.takes, pod.extended) == (((0, 8),), ())
+    node = node_from_object({"metadata": {"name": "n"}, "status": {"allocatable": amounts}}, ResourceNames())
+    assert (node.gpus, node.extended) == (((0, 8),), {})
+
+
+@pytest.mark.parametrize("name", ["cpu", "memory", "example.com/any"])
+@pytest.mark.parametrize("amount", ["1e30", "10e18", "1e1000"])
+def test_amounts_beyond_64_bits_which_the_api_server_accepts_do_not_hide_what_a_pod_holds(
+    name: str, amount: str
+) -> None:
+    """Its scheduler counts them as 0."""
+    requests = {"nvidia.com/gpu-0": "8", RDMA: "1", name: amount}
+    pod = _pod([{"resources": {"requests": requests}}])
+    assert (pod.takes, pod.extended) == (((0, 8),), ((RDMA, 1),))
+    assert (pod.cpu_milli, pod.memory_bytes) == (0, 0)
+
+
+def test_an_amount_of_zero_does_not_hide_what_a_pod_holds() -> None:
+    zeros = {f"example.com/{number:03}": "0" for number in range(MAX_EXTENDED)}
+    assert _pod([{"resources": {"requests": {**zeros, RDMA: "1"}}}]).extended == ((RDMA, 1),)
+
+
+def _pod(containers: list[object]) -> PodFact:
     return pod_from_object(
         {"metadata": {"name": "p", "namespace": "d", "uid": "u"}, "spec": {"containers": containers}},
         ResourceNames(),

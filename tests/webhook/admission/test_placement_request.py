@@ -30,6 +30,13 @@ def test_requests_are_added_up_as_the_scheduler_does(monkeypatch):
     assert ask.share.extended == (("rdma/hca", 2),)
 
 
+def test_other_resources_that_cannot_decide_are_not_asked_for(monkeypatch):
+    """An amount of zero excludes no node, and Kubernetes itself denies names that are too long."""
+    requests = {"rdma/hca": "1", "example.com/none": "0", f"example.com/{'x' * 400}": "1"}
+    ask = request_of(monkeypatch, pod(containers=[container(resources={"requests": requests})]))
+    assert ask.share.extended == (("rdma/hca", 1),)
+
+
 def test_the_policys_tolerations_count_in_addition_to_the_pods(monkeypatch):
     policy_set = policies("tolerations: [{key: gpu, operator: Exists}]")
     own = [{"key": "own", "operator": "Equal", "value": "yes"}]
