@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -35,8 +36,8 @@ _NORMAL = frozenset({"PlacedElsewhere", "WaitingForQuota", "QuotaHasRoom", "Shar
 class PodEvents:
     """Collects findings, and writes them while this replica leads.
 
-    An Event's name follows from pod and reason, so that no leader repeats another's Event. One on what a
-    pod waits for is written again when it says something else.
+    An Event's name follows from pod, reason and, for one on what a pod waits for, its text, so that no
+    leader repeats another's Event. The latter is written again when it says something else.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of a controller that it joins
@@ -111,13 +112,21 @@ class PodEvents:
             self._noted.pop(_name(finding), None)
             self._said.pop(_name(finding), None)
             return
-        before = self._said.pop(_name(finding), None)
-        if finding.reason in _RENEWED and len(self._said) < MAX_PENDING:
+        before, now, occasion = self._said.pop(_name(finding), None), datetime.now(UTC), ""
+        if finding.reason in _RENEWED:
             self._said[_name(finding)] = (time.monotonic() + RENEW_SECONDS, finding, message)
+            if len(self._said) > MAX_PENDING:
+                self._leave_one_out()
+            # What was so before may be so again: then the text does not tell the Events apart.
+            occasion = message if before is None else now.isoformat()
         if before is None or before[2] != message:
             written = self._metrics.events.labels(finding.reason).inc
-            occasion = f"{before[2]} {message}" if before is not None else ""
-            self._events.write(pod_event(finding, message, datetime.now(UTC), occasion), written)
+            self._events.write(pod_event(finding, message, now, occasion), written)
+
+    def _leave_one_out(self) -> None:
+        """No longer check the newest Event of the namespace with most."""
+        most = Counter([each.namespace for _, each, _ in self._said.values()]).most_common(1)[0][0]
+        del self._said[next(name for name in reversed(self._said) if self._said[name][1].namespace == most)]
 
     def _in_line(self, finding: Finding) -> str | None:
         """A pod's place in the line of a quota; None if it does not wait in one now."""
@@ -125,7 +134,10 @@ class PodEvents:
         return text[:MAX_MESSAGE] if text is not None else None
 
     async def _waiting(self, finding: Finding) -> str | None:
-        """What a pod waits for now; None if it does not wait any more, or cannot be read."""
+        """What a pod waits for now; None if it does not wait any more.
+
+        If it cannot be read, what was said before; None if that was nothing.
+        """
         pod = self._state.pods.get((finding.namespace, finding.pod))
         if pod is None or pod.injected is None or pod.injected.uid != finding.uid:
             return None
@@ -133,7 +145,8 @@ class PodEvents:
             asked = await read_demands(self._api, pod)
         except (ApiError, ValueError, *TRANSPORT_ERRORS) as error:
             self._log.warning("a waiting pod cannot be explained", pod=finding.pod, error=str(error))
-            return None
+            _, _, said = self._said.get(_name(finding), (0.0, finding, None))
+            return said
         if asked is None or asked.of_node == "too long":
             return None
         if finding.reason == "WaitingForCard" and asked.claim is not None:

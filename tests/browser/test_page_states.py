@@ -177,7 +177,10 @@ def test_each_card_of_a_driver_is_one_box_with_the_memory_that_claims_hold(addre
         "dra-00 gpu-3; 0 MiB of 79.6 GiB free; unhealthy: taint gpu.clearml-injector.io/xid=79"
     )
     assert tab.locator(".model").all_inner_texts() == [
-        "NVIDIA-H100-80GB-HBM379.6 GiB · 2 nodes · fits now: 2 whole, 4 halves, 10 quarters, 22 eighths"
+        (
+            "NVIDIA-H100-80GB-HBM379.6 GiB · 2 nodes · 248.9 of 637.2 GiB allocated"
+            " · fits now: 2 whole, 4 halves, 10 quarters, 22 eighths"
+        )
     ]
     assert tab.inner_text("#used") == "39 %"
     assert tab.inner_text("#used-more") == "248.9 GiB of 637.2 GiB claimed"

@@ -114,6 +114,7 @@ def run(control_plane, installation, commands):
         "KUBECONFIG": str(installation.kubeconfig),
         "NAME": NAME,
         "NAMESPACE": installation.namespace,
+        "FRACTION_INJECTOR_RELEASE": f"{installation.namespace}/{NAME}",
     }
     bash = ["bash", "-eu", "-c", commands]
     ended = subprocess.run(bash, env=environment, capture_output=True, text=True, check=False)

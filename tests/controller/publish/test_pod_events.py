@@ -3,12 +3,13 @@
 import asyncio
 import json
 from datetime import UTC, datetime
+from functools import partial
 
 import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.pods.free_nodes import FreeNodesFinder
+from controller.pods import walks
 from controller.pods.pod_findings import Finding
 from controller.publish import pod_events
 from controller.publish.metrics import ControllerMetrics
@@ -74,21 +75,77 @@ def event_on(state, api):
     return events, (api.written.bodies[0]["message"] if api.written.bodies else None)
 
 
-def test_the_event_is_renewed_when_it_says_what_is_no_longer_so(monkeypatch):
+@pytest.fixture
+def renewed_at_once(monkeypatch):
+    """Events are checked again at once, and nodes each time."""
     monkeypatch.setattr(pod_events, "RENEW_SECONDS", 0.0)
+    monkeypatch.setattr(walks, "KEPT_SECONDS", 0.0)
+
+
+def fill(state, node, *, slices):
+    """Let a node have fewer free slices, or as many as before."""
+    state.set_pod(seen(None, name=f"holder-{node[-1]}", node=node, takes=((1, slices),)))
+
+
+def check_again(events, *steps):
+    """Check what was said after each step."""
+
+    async def write():
+        for step in steps:
+            step()
+            await events._write_event(await asyncio.wait_for(events._next(), 5))
+
+    asyncio.run(write())
+
+
+def first_free(api):
+    """The node that each Event names first."""
+    return [each["message"].split("free now: ")[1][:5] for each in api.written.bodies]
+
+
+@pytest.mark.usefixtures("renewed_at_once")
+def test_the_event_is_renewed_as_often_as_it_says_what_is_no_longer_so():
     api, state = Stored(), cluster(*[(f"gpu-{number}", 1, 5) for number in range(4)])
-    events, said = event_on(state, api)
-    assert "free now: gpu-0: 3" in said
+    events, _ = event_on(state, api)
+    check_again(events, *[partial(fill, state, "gpu-0", slices=slices) for slices in (5, 7, 5, 7, 7)])
+    assert first_free(api) == ["gpu-0", "gpu-1", "gpu-0", "gpu-1"]
 
-    async def changes():
-        await events._write_event(await events._next())
-        assert [each["message"] for each in api.written.bodies] == [said]
-        state.set_pod(seen(None, name="holder-0", node="gpu-0", takes=((1, 7),)))
-        events._free_nodes = FreeNodesFinder(state)  # it remembers what it found for seconds
-        await events._write_event(await events._next())
 
-    asyncio.run(changes())
-    assert "free now: gpu-1: 3" in api.written.bodies[1]["message"]
+@pytest.mark.usefixtures("renewed_at_once")
+def test_the_event_of_a_pod_that_could_not_be_read_is_checked_again():
+    api, state = Stored(), cluster(*[(f"gpu-{number}", 1, 5) for number in range(4)])
+    events, _ = event_on(state, api)
+
+    def fails():
+        api.error = TimeoutError()
+
+    def answers():
+        api.error = None
+        fill(state, "gpu-0", slices=7)
+
+    check_again(events, fails, answers)
+    assert first_free(api) == ["gpu-0", "gpu-1"]
+
+
+def test_the_next_leader_writes_the_event_only_if_it_says_something_else():
+    api, state = Stored(), cluster(*[(f"gpu-{number}", 1, 5) for number in range(4)])
+    event_on(state, api)
+    finding = Finding("team", "a", "u", "WaitingForSlices")
+    asyncio.run(events_of(api, state)._write_event(finding))
+    assert first_free(api) == ["gpu-0"]
+    fill(state, "gpu-0", slices=7)
+    asyncio.run(events_of(api, state)._write_event(finding))
+    assert first_free(api) == ["gpu-0", "gpu-1"]
+
+
+def test_many_waiting_pods_of_a_namespace_keep_no_others_from_being_renewed(monkeypatch):
+    monkeypatch.setattr(pod_events, "MAX_PENDING", 2)
+    state = cluster()
+    monkeypatch.setattr(state.ledger.line, "place_text", lambda *_: "1 of 3")
+    events = events_of(Stored(), state)
+    for namespace, name in [("team", "a"), ("team", "b"), ("other", "c"), ("team", "d")]:
+        asyncio.run(events._write_event(Finding(namespace, name, name, "WaitingForQuota")))
+    assert sorted(each.pod for _, each, _ in events._said.values()) == ["a", "c"]
 
 
 LEAVE_OUT = "such GPUs, but the pod's nodeSelector, affinity or tolerations exclude them"
