@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from cli.commands.demo import _show
+from cli.demonstration import _show
 from cli.standard_streams import CANNOT_WRITE, standard_streams
 from cli.terminal import Terminal
 from testbed.process import WAIT_S

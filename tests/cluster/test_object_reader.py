@@ -33,13 +33,12 @@ def keys(items):
 
 
 def test_a_bad_object_hides_no_other_object(reader, unreadable):
-    page = listed(
-        pod("null") | {"spec": None}, pod("a"), pod("bad", slices="1.5"), 7, version="42", more="next"
-    )
+    bad = pod("bad") | {"spec": {"containers": 7}}
+    page = listed(pod("null") | {"spec": None}, pod("a"), bad, 7, version="42", more="next")
     items, metadata = reader.read_list(json.dumps(page).encode())
     assert keys(items) == [("team", "a")]
     assert [name for name, _ in unreadable] == ["team/null", "team/bad", "?"]
-    assert unreadable[1][1] == 'quantity "1.5" is not a whole number from 0 up'
+    assert unreadable[1][1] == "Expected `array | null`, got `int` - at `$.spec.containers`"
     assert (metadata.resource_version, metadata.continue_) == ("42", "next")
 
 
@@ -63,9 +62,8 @@ def test_a_deleted_object_is_named_whatever_is_in_it(reader, unreadable, change)
     assert unreadable == []
 
 
-@pytest.mark.parametrize("change", [{}, {"spec": None}], ids=["amount", "object"])
-def test_a_changed_object_that_cannot_be_read_is_named(reader, unreadable, change):
-    found = reader.read_event(line("MODIFIED", pod("a", version="11", slices="lots") | change))
+def test_a_changed_object_that_cannot_be_read_is_named(reader, unreadable):
+    found = reader.read_event(line("MODIFIED", pod("a", version="11") | {"spec": None}))
     assert found == WatchEvent("MODIFIED", "11", ("team", "a"), None)
     assert [name for name, _ in unreadable] == ["team/a"]
 

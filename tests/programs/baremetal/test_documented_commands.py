@@ -71,17 +71,19 @@ def test_readme_has_commands_of_the_page():
 
 
 def test_a_newcomer_types_the_commands_of_the_page(lab):
-    run, submit, tasks, logs, cancel, ledger, doctor, with_library = commands(PAGE)
+    run, submit, tasks, logs, cancel, retry, with_library = commands(PAGE)
+    assert "`machine ledger`" in PAGE
     serve(lab, run)
     assert typed(lab, submit) == "1\n"
     lab.until(lambda found: found[1].state == "running", "it runs")
     assert as_printed(typed(lab, tasks)) in as_printed(re.sub("^    ", "", PAGE, flags=re.MULTILINE))
-    assert "tasks/1: 4" in typed(lab, ledger)
-    assert "ok       all 3 GPUs are in service" in typed(lab, doctor)
+    assert "tasks/1: 4" in typed(lab, "fraction-injector machine ledger")
+    assert "ok       all 3 GPUs are in service" in typed(lab, "fraction-injector machine doctor")
     with subprocess.Popen(["/bin/sh", "-c", logs], stdout=subprocess.PIPE, text=True) as following:
         assert following.stdout.readline() == "step 1\n"
         assert typed(lab, cancel) == ""
         assert following.wait() == 0
+    assert typed(lab, retry) == "2\n"
     lab.kill()
     serve(lab, with_library.replace("/opt/hami", str(lab.folder)))
     assert "warning" not in typed(lab, tasks)

@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 
-from cli.commands.demo import _show
+from cli.demonstration import _show
 from cli.terminal import Terminal
 from testbed.process import WAIT_S
 from tests.cli.commands.test_demo import answers
