@@ -14,9 +14,8 @@ from testbed.kubernetes_version import UNDER_TEST
 from testbed.process import eventually
 from testbed.registration import labelled_pod
 from tests.cli.running import run
-from tests.control_plane.offered_cards import device, device_class, offer
+from tests.control_plane.offered_cards import API, device, device_class, offer
 
-API = "resource.k8s.io/v1"
 UNKNOWN = "offers no card yet", "no card has one of its models", "try again"
 POLICY = (
     "resources: {mode: dra}\nfractions: {'1': 8, '0.125': 1, '0.5': 4, '0.625': 5}\nmemory: {allowed: true}"

@@ -7,14 +7,8 @@ import pytest
 from kube.names import RESOURCE_SLICES_PATH
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
-from tests.control_plane.test_claims_of_shares import (
-    API,
-    CLASSES,
-    COUNTS_CAPACITY,
-    create,
-    running,
-    unschedulable,
-)
+from tests.control_plane.offered_cards import API, CLASSES
+from tests.control_plane.test_claims_of_shares import COUNTS_CAPACITY, create, running, unschedulable
 
 DRIVER, CLASS = "gpu.example.com", "cards.example.com"
 CUSTOM = {"driver": DRIVER, "capacity": "vram", "productName": "model"}
