@@ -203,11 +203,12 @@ function summariseModel(model) {
   model.text.replaceChildren(name, words);
 }
 
-// Slices, and memory that claims hold.
+// Slices, memory that claims hold, and how much of their memory is used, as far as it is measured.
 function textOf(sums) {
   const [slices, mib] = ["slices", "mib"].map((name) => sums.reduce((all, sum) => all + sum[name], 0));
   const allocated = [slices && `${numberOf(slices)} ${slices === 1 ? "slice" : "slices"}`, memoryOf(mib)].filter(Boolean).join(" + ") || "0";
-  return [allocated, measuredText(sums)].filter(Boolean).join(", ");
+  const [used, limit] = ["used", "limit"].map((name) => sums.reduce((all, sum) => all + sum[name], 0));
+  return [allocated, limit && `${Math.round((100 * used) / limit)} % used`].filter(Boolean).join(", ");
 }
 
 function showLegend(sums, choose) {
