@@ -130,7 +130,7 @@ class AgentProcess:
 
     async def _run(self) -> None:
         agent = await self._look_at_gpus()
-        more = [BackgroundTask.without_period(name, make(agent)) for name, make in self._extensions.items()]
+        more = [BackgroundTask(name, make(agent)) for name, make in self._extensions.items()]
         running = [asyncio.ensure_future(self._tasks.keep(task)) for task in [*self._own_tasks(agent), *more]]
         running.append(asyncio.ensure_future(self._tasks.count_time()))
         try:
@@ -190,10 +190,10 @@ class AgentProcess:
         )
         usage = Usage(agent, offering.held)
         return [
-            BackgroundTask.beating("device plugins", offer, 30.0),
-            BackgroundTask.beating("health", health.run, 30.0),
-            BackgroundTask.beating("policy", follow_policy, 60.0),
-            BackgroundTask.beating("usage", measure, 60.0),
+            BackgroundTask("device plugins", offer, 30.0),
+            BackgroundTask("health", health.run, 30.0),
+            BackgroundTask("policy", follow_policy, 60.0),
+            BackgroundTask("usage", measure, 60.0),
         ]
 
     def _readiness(self) -> Mapping[str, str | None]:

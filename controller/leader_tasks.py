@@ -110,10 +110,10 @@ class LeaderTasks:
         context = self._context
         of_nodes = NodeEvents(self._event_writer, context.state, context.leadership)
         return [
-            BackgroundTask.without_period("publishing", self._publish),
-            BackgroundTask.without_period("event writer", self._event_writer.run),
-            BackgroundTask.without_period("events", self._events.run),
-            BackgroundTask.without_period("node events", of_nodes.run),
+            BackgroundTask("publishing", self._publish),
+            BackgroundTask("event writer", self._event_writer.run),
+            BackgroundTask("events", self._events.run),
+            BackgroundTask("node events", of_nodes.run),
             *self._of_claims(),
             *self._of_policies(),
             *self._of_geometry(),
@@ -138,7 +138,7 @@ class LeaderTasks:
         if policies is None:
             return
         if self._quota_gates is not None:
-            yield BackgroundTask.beating("quota gates", self._quota_gates.run, STEP_SECONDS)
+            yield BackgroundTask("quota gates", self._quota_gates.run, STEP_SECONDS)
         if (name := self._options.policies_config_map) is not None:
             namespace = self._options.namespace
             events = PolicyEvents(context.api, policies)
@@ -151,7 +151,7 @@ class LeaderTasks:
     def _repeated(self, name: str, check: Callable[[], Awaitable[None]], seconds: float) -> BackgroundTask:
         """Repeat a check, with a heartbeat and a pause of `seconds`, while this replica leads."""
         loop = partial(while_leading, self._context.leadership, check, seconds)
-        return BackgroundTask.beating(name, loop, STEP_SECONDS)
+        return BackgroundTask(name, loop, STEP_SECONDS)
 
     def _of_geometry(self) -> Iterator[BackgroundTask]:
         context, options = self._context, self._options
@@ -161,14 +161,14 @@ class LeaderTasks:
             )
             given = context.api, context.state, context.leadership, self._geometry_metrics
             loop = GeometryLoop(*given, how, events=self._event_writer)
-            yield BackgroundTask.beating("MIG geometry", loop.run, STEP_SECONDS)
+            yield BackgroundTask("MIG geometry", loop.run, STEP_SECONDS)
 
     def _of_agents(self) -> Iterator[BackgroundTask]:
         context = self._context
         given = context.state, context.leadership, self._agent_metrics
         taints = TaintLoop(context.api, *given, self._options.agents, health=context.watch_of_cards)
-        yield BackgroundTask.beating("node holding", taints.run, STEP_SECONDS)
-        yield BackgroundTask.beating("audit", AuditLoop(self._event_writer, *given).run, STEP_SECONDS)
+        yield BackgroundTask("node holding", taints.run, STEP_SECONDS)
+        yield BackgroundTask("audit", AuditLoop(self._event_writer, *given).run, STEP_SECONDS)
 
     def _of_use(self) -> Iterator[BackgroundTask]:
         context, name = self._context, self._options.use_config_map
@@ -182,10 +182,10 @@ class LeaderTasks:
             metrics=self._metrics,
             reason_not_to_lead=context.reason_not_to_lead,
         )
-        yield BackgroundTask.beating("idle shares", idle.run, STEP_SECONDS)
+        yield BackgroundTask("idle shares", idle.run, STEP_SECONDS)
         if store is not None:
             history = UseHistoryLoop(store, context.state, context.leadership)
-            yield BackgroundTask.beating("use history", history.run, STEP_SECONDS)
+            yield BackgroundTask("use history", history.run, STEP_SECONDS)
 
     def _of_certificates(self) -> Iterator[BackgroundTask]:
         options, leadership = self._options, self._context.leadership
@@ -196,7 +196,7 @@ class LeaderTasks:
         store, metrics = CertificateStore(self._context.api, installation), self._certificate_metrics
         if options.issue_certificates is None:
             bundle = BundleLoop(store, leadership, metrics, options.tls_directory)
-            yield BackgroundTask.beating("caBundle", bundle.run, STEP_SECONDS)
+            yield BackgroundTask("caBundle", bundle.run, STEP_SECONDS)
             return
         names = issued_names(installation, options.tls_names)
         rotation = RotationSettings(
@@ -205,4 +205,4 @@ class LeaderTasks:
             retry=timedelta(seconds=options.ca_retry),
         )
         loop = CertificateLoop(store, leadership, metrics, names, rotation, events=self._event_writer)
-        yield BackgroundTask.beating("certificates", loop.run, STEP_SECONDS + options.ca_retry)
+        yield BackgroundTask("certificates", loop.run, STEP_SECONDS + options.ca_retry)

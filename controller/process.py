@@ -7,7 +7,6 @@ import gc
 import socket
 import time
 import uuid
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Literal, TypeVar, get_args
@@ -39,7 +38,7 @@ from controller.watch.gpu_node import gpu_nodes
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import nodes, pods
 from policies.loading.reload import RELOAD_SECONDS
-from service.background import BackgroundTask
+from service.background import BackgroundTask, beat
 from service.health import health_app
 from service.http.serving import Listener
 from service.http.sockets import bind
@@ -47,7 +46,6 @@ from service.metrics import CONTENT_TYPE, policy_info, policy_since
 from service.options import LOOPBACK
 from service.process import Process
 from service.served_certificate import ServedCertificate
-from service.tls_self_check import PERIOD_SECONDS, TlsSelfCheck
 from web.page import Page
 
 Item = TypeVar("Item")
@@ -63,7 +61,6 @@ Task = Literal[
     "watch of claim templates",
     "reservations",
     "mounted certificate",
-    "own port",
     "policies",
     "election",
     "leader",
@@ -109,8 +106,6 @@ class ControllerProcess:
         self._metrics = ControllerMetrics(self._registry)
         self._certificate = self._mounted_certificate()
         self._socket = bind(options.host, options.port)
-        address, name = self._socket.getsockname()[:2], options.tls_names[0]
-        self._port = TlsSelfCheck(address, name, lambda: self._certificate.client)
         self._health_socket = bind(options.host, options.health_port)
         self._watches = {"nodes": WatchHealth(), "pods": WatchHealth()}
         self._watch_of_cards = WatchHealth()
@@ -147,7 +142,6 @@ class ControllerProcess:
         self._metrics.leading.set_function(lambda: self._leadership.leads)
         self._process.ready_when(
             certificate=lambda: self._certificate.missing,
-            port=lambda: self._port.missing,
             ledger=lambda: self._state.missing,
         )
         for name, health in self._watches.items():
@@ -207,8 +201,7 @@ class ControllerProcess:
             self._watch("watch of pods", seen_pods, state.watched_pods, health["pods"]),
             self._watch("watch of cards", gpu_nodes(), state.watched_cards, self._watch_of_cards),
             BackgroundTask("reservations", self._expire, EXPIRY_SECONDS),
-            BackgroundTask("mounted certificate", self._certificate.follow, POLL_SECONDS),
-            BackgroundTask("own port", self._port.watch, PERIOD_SECONDS),
+            BackgroundTask("mounted certificate", partial(self._certificate.follow, beat), POLL_SECONDS),
         ]
         if self._templates is not None:
             custom = self._options.custom_drivers
@@ -218,7 +211,7 @@ class ControllerProcess:
                 self._watch("watch of claim templates", templates(), self._templates.watched),
             ]
         if self._policies is not None:
-            tasks.append(BackgroundTask("policies", self._policies.watch, RELOAD_SECONDS))
+            tasks.append(BackgroundTask("policies", partial(self._policies.watch, beat), RELOAD_SECONDS))
         return tasks
 
     def _watch(
@@ -230,7 +223,7 @@ class ControllerProcess:
     ) -> BackgroundTask:
         timing = Timing(silence_seconds=self._options.watch_silence)
         watcher = Watcher(self._api, resource, watched, self._metrics, timing=timing, health=health)
-        return BackgroundTask.without_period(name, watcher.run)
+        return BackgroundTask(name, watcher.run)
 
     async def _stand_for_election(self) -> None:
         """Run for leader once the ledger is complete; run the leader's tasks while leading."""
@@ -238,8 +231,8 @@ class ControllerProcess:
         await self._wait_for_slices()
         keep, period = self._process.tasks.keep, self._options.lease_duration
         async with asyncio.TaskGroup() as group:
-            group.create_task(keep(BackgroundTask.beating("election", self._leadership.run, period)))
-            group.create_task(keep(BackgroundTask.without_period("leader", self._lead)))
+            group.create_task(keep(BackgroundTask("election", self._leadership.run, period)))
+            group.create_task(keep(BackgroundTask("leader", self._lead)))
 
     async def _wait_for_slices(self) -> None:
         """Wait until it is known what claims hold of cards: otherwise they would be published as free."""
@@ -264,9 +257,9 @@ class ControllerProcess:
                     loop.cancel()
                 await asyncio.wait(loops)
 
-    async def _expire(self, heartbeat: Callable[[], None]) -> None:
+    async def _expire(self) -> None:
         while True:
-            heartbeat()
+            beat()
             await asyncio.sleep(EXPIRY_SECONDS)
             while self._state.expire():
                 await self._state.yielding.step()

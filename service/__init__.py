@@ -2,7 +2,7 @@
 
 | modules | hold |
 |---|---|
-| process, background, health, probes, tls_self_check, served_certificate | the skeleton: probes, tasks |
+| process, background, health, probes, served_certificate | the skeleton: probes, tasks |
 | log, options, metrics, retry, version | JSON logs, command lines, registry, backoff |
 | changes, yielding | who waits for changes; long walks that yield to the event loop |
 | http | serves HTTP |
@@ -24,7 +24,6 @@ PUBLIC = (
     "process",
     "retry",
     "served_certificate",
-    "tls_self_check",
     "turns",
     "version",
     "yielding",

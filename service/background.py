@@ -12,14 +12,11 @@ from prometheus_client import CollectorRegistry, Counter
 from service.log import get_logger
 from service.retry import Backoff
 
-Heartbeat = Callable[[], None]
-"""A task calls it after each of its steps."""
-
-_heartbeat: ContextVar[Heartbeat] = ContextVar("heartbeat", default=lambda: None)
+_heartbeat: ContextVar[Callable[[], None]] = ContextVar("heartbeat", default=lambda: None)
 
 
 def beat() -> None:
-    """Give the heartbeat of the background task that runs now, if any: it makes progress, however slow."""
+    """Give the heartbeat of the background task that runs now, if any, after a step or a request."""
     _heartbeat.get()()
 
 
@@ -31,22 +28,12 @@ _TICK_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class BackgroundTask:
-    """A loop that runs as long as the process, and how often it must give a heartbeat."""
+    """A loop that runs as long as the process, and how often it must call `beat`."""
 
     name: str
-    run: Callable[[Heartbeat], Awaitable[None]]
+    run: Callable[[], Awaitable[None]]
     period_seconds: float | None = None
     """Maximum time between heartbeats, including waiting; None for tasks that may wait indefinitely."""
-
-    @classmethod
-    def beating(cls, name: str, run: Callable[[], Awaitable[None]], period_seconds: float) -> BackgroundTask:
-        """Return a task whose heartbeat is given by `beat`, in each step and each request."""
-        return cls(name, lambda _: run(), period_seconds)
-
-    @classmethod
-    def without_period(cls, name: str, run: Callable[[], Awaitable[None]]) -> BackgroundTask:
-        """Return a task that may wait indefinitely, or that has its own deadlines."""
-        return cls(name, lambda _: run())
 
 
 class BackgroundTasks:
@@ -123,7 +110,7 @@ class BackgroundTasks:
         _heartbeat.set(heartbeat)
         try:
             # In a task of its own: a task group that fails may leave its task marked as cancelled.
-            await asyncio.ensure_future(task.run(heartbeat))
+            await asyncio.ensure_future(task.run())
         finally:
             del self._last_heartbeat[task]
 

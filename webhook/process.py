@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from certs.live_context import LiveTlsContext
 from certs.mounted import POLL_SECONDS, MountedCertificate, MountRules
 from ledger.ledger import Ledger
 from policies.loading.reload import RELOAD_SECONDS, LivePolicies, Reload
-from service.background import BackgroundTask
+from service.background import BackgroundTask, beat
 from service.health import health_app
 from service.http.serving import Listener
 from service.http.sockets import bind
@@ -21,7 +21,6 @@ from service.metrics import policy_info, policy_since
 from service.options import LOOPBACK
 from service.process import Process
 from service.served_certificate import ServedCertificate
-from service.tls_self_check import PERIOD_SECONDS, TlsSelfCheck
 from web.source import About, LocalSource
 from webhook.admission_request import Request
 from webhook.app import WebhookApp
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
 
 TASKS = (
     "policies",
-    "own port",
     "mounted certificate",
     "placement batches",
     "controller snapshot",
@@ -75,7 +73,7 @@ class WebhookProcess:
         self._registry.register(policy_info(lambda: self._policies.last.digest))
         self._registry.register(policy_since(lambda: self._policies.since))
         self._mounted = self._mounted_certificate()
-        context, trust = self._served()
+        context = self._served()
         self._background: Mapping[str, Callable[[], Awaitable[None]]] = {}
         self._controller_wait: ControllerWait | None = None
         self._controller_placer: ControllerPlacer | None = None
@@ -89,7 +87,6 @@ class WebhookProcess:
         app.include_router(router)
         bound = bind(options.host, options.port)
         self._listeners = [Listener(app, bound, context.listener)]
-        self._port = TlsSelfCheck(bound.getsockname()[:2], options.tls_names[0], trust)
         if options.health_port is not None:
             bound = bind(options.host, options.health_port)
             self._listeners.append(Listener(health_app(router), bound, role="health"))
@@ -120,18 +117,16 @@ class WebhookProcess:
             observe(request, outcome, seconds)
 
     def _tasks(self) -> list[BackgroundTask]:
-        tasks = [
-            BackgroundTask("policies", self._watch_policies, RELOAD_SECONDS),
-            BackgroundTask("own port", self._port.watch, PERIOD_SECONDS),
-        ]
+        tasks = [BackgroundTask("policies", self._watch_policies, RELOAD_SECONDS)]
         if self._mounted is not None:
-            tasks.append(BackgroundTask("mounted certificate", self._mounted.follow, POLL_SECONDS))
+            follow = partial(self._mounted.follow, beat)
+            tasks.append(BackgroundTask("mounted certificate", follow, POLL_SECONDS))
         for name, run in self._background.items():
-            tasks.append(BackgroundTask.without_period(name, run))
+            tasks.append(BackgroundTask(name, run))
         return tasks
 
-    async def _watch_policies(self, heartbeat: Callable[[], None]) -> None:
-        await self._policies.watch(self._last_good.fetch if self._last_good is not None else None, heartbeat)
+    async def _watch_policies(self) -> None:
+        await self._policies.watch(self._last_good.fetch if self._last_good is not None else None, beat)
 
     def _mounted_certificate(self) -> MountedCertificate | None:
         options = self._options
@@ -145,14 +140,11 @@ class WebhookProcess:
             client_ca_pem=options.client_ca_pem,
         )
 
-    def _served(self) -> tuple[LiveTlsContext, Callable[[], ssl.SSLContext | None]]:
-        """Return the listener's context, and how to get a context of a client that trusts it."""
-        if (mounted := self._mounted) is not None:
-            return mounted.context, lambda: mounted.client
-        context, trust = _self_signed_context(
-            self._options.ca_file, self._certificate, self._options.client_ca_pem
-        )
-        return context, lambda: trust
+    def _served(self) -> LiveTlsContext:
+        """Return the listener's context."""
+        if self._mounted is not None:
+            return self._mounted.context
+        return _self_signed_context(self._options.ca_file, self._certificate, self._options.client_ca_pem)
 
     def _placer(self, ledger: Ledger | None) -> tuple[Placer, Rules]:
         """Return the placer, and the rules with what it knows of the GPUs."""
@@ -175,7 +167,6 @@ class WebhookProcess:
         conditions: dict[str, Callable[[], str | None]] = {
             "certificate": self._certificate_missing,
             "policies": lambda: self._policies.missing,
-            "port": lambda: self._port.missing,
         }
         if (wait := self._controller_wait) is not None:
             # Without a certificate the controller cannot be reached, so the wait starts when there is one.
@@ -213,11 +204,10 @@ class WebhookProcess:
 
 def _self_signed_context(
     ca_file: Path, certificate: ServedCertificate, client_ca_pem: bytes | None
-) -> tuple[LiveTlsContext, ssl.SSLContext]:
+) -> LiveTlsContext:
     """Create a CA and a leaf for this machine at every start; only the CA's certificate is written.
 
-    Returns the context to serve, and a client's context that trusts it. With `client_ca_pem`, only clients
-    with a certificate of these CAs are accepted.
+    With `client_ca_pem`, only clients with a certificate of these CAs are accepted.
 
     Raises:
         CertificateError: the client CAs cannot be read.
@@ -230,4 +220,4 @@ def _self_signed_context(
     context = LiveTlsContext(verify_clients=client_ca_pem is not None)
     context.swap(made.pair, client_ca_pem)
     certificate.show(made)
-    return context, ssl.create_default_context(cadata=made.ca_pem.decode("ascii"))
+    return context

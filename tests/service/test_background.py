@@ -2,6 +2,8 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from contextvars import copy_context
+from functools import partial
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -24,8 +26,8 @@ class Kept:
         self.heartbeat = None
         self.began = asyncio.Event()
 
-    async def turn(self, heartbeat):
-        self.heartbeat = heartbeat
+    async def turn(self):
+        self.heartbeat = partial(copy_context().run, beat)
         self.began.set()
         await asyncio.Event().wait()
 
@@ -66,7 +68,7 @@ async def test_a_task_that_fails_while_it_is_cancelled_does_not_run_again(run):
         began.set()
         await run()
 
-    keeping = asyncio.create_task(tasks.tasks.keep(BackgroundTask.without_period("publishing", counted)))
+    keeping = asyncio.create_task(tasks.tasks.keep(BackgroundTask("publishing", counted)))
     await began.wait()
     await asyncio.sleep(0)
     keeping.cancel()
@@ -87,15 +89,15 @@ async def test_a_failure_after_that_of_a_group_is_no_cancellation():
             async with asyncio.TaskGroup() as group:
                 group.create_task(fails())
 
-    await tasks.tasks.keep(BackgroundTask.without_period("publishing", loop))
+    await tasks.tasks.keep(BackgroundTask("publishing", loop))
     assert (len(runs), tasks.failures("publishing")) == (3, 2)
 
 
 async def test_every_failure_is_counted_and_the_task_runs_again():
     tasks, runs = Kept(), []
 
-    async def loop(heartbeat):
-        runs.append(heartbeat)
+    async def loop():
+        runs.append(1)
         if len(runs) < 3:
             raise OSError("gone")
 
@@ -104,50 +106,32 @@ async def test_every_failure_is_counted_and_the_task_runs_again():
     assert (tasks.failures("publishing"), tasks.failures("election")) == (2.0, 0.0)
 
 
-async def test_a_task_that_has_not_turned_for_three_periods_is_stuck_until_it_turns():
-    async with Kept().running(20) as tasks:
-        tasks.pass_time(60)
+@pytest.mark.parametrize(
+    ("period_seconds", "seconds"),
+    [
+        pytest.param(20, 60, id="three periods"),
+        pytest.param(0.5, 30, id="a period counts as ten seconds at least"),
+        pytest.param(None, 10_000, id="a task without a period is never stuck"),
+    ],
+)
+async def test_a_task_without_a_heartbeat_for_three_periods_is_stuck_until_it_beats(period_seconds, seconds):
+    async with Kept().running(period_seconds) as tasks:
+        tasks.pass_time(seconds)
         assert tasks.tasks.stuck is None
         tasks.pass_time(1)
-        assert tasks.tasks.stuck == "election: no heartbeat for 61 s"
+        is_stuck = f"election: no heartbeat for {seconds + 1} s" if period_seconds else None
+        assert tasks.tasks.stuck == is_stuck
         tasks.heartbeat()
         assert tasks.tasks.stuck is None
-
-
-async def test_what_a_task_has_started_is_no_heartbeat_of_it_after_its_end():
-    tasks = Kept()
-    async with tasks.running(20):
-        pass
     tasks.heartbeat()
     tasks.pass_time(361)
-    assert tasks.tasks.stuck is None
-
-
-async def test_a_short_period_counts_as_ten_seconds():
-    async with Kept().running(0.5) as tasks:
-        tasks.pass_time(30)
-        assert tasks.tasks.stuck is None
-        tasks.pass_time(1)
-        assert tasks.tasks.stuck == "election: no heartbeat for 31 s"
-
-
-async def test_a_task_without_a_period_is_never_stuck():
-    async with Kept().running(None) as tasks:
-        tasks.pass_time(10_000)
-        assert tasks.tasks.stuck is None
-
-
-async def test_a_task_that_is_over_is_not_missed():
-    async with Kept().running(10) as tasks:
-        pass
-    tasks.pass_time(1000)
     assert tasks.tasks.stuck is None
 
 
 async def test_a_task_that_pauses_after_a_failure_is_not_missed():
     tasks = Kept()
 
-    async def fail(heartbeat):
+    async def fail():
         tasks.began.set()
         raise OSError("gone")
 
@@ -186,5 +170,5 @@ async def test_what_runs_within_a_task_gives_its_heartbeat():
         for _ in range(3):
             await asyncio.create_task(request())
 
-    await tasks.tasks.keep(BackgroundTask.beating("publishing", slow, 60))
+    await tasks.tasks.keep(BackgroundTask("publishing", slow, 60))
     beat()

@@ -34,7 +34,7 @@ def test_it_is_ready_when_all_conditions_are_met_in_their_order():
 def test_it_is_alive_until_a_task_is_stuck_and_says_which():
     process = Process("ours", ["election"], 0)
 
-    async def wait(heartbeat):
+    async def wait():
         await asyncio.Event().wait()
 
     async def scenario():
