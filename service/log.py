@@ -1,10 +1,9 @@
-"""Structured logging: JSON lines for machines, coloured lines on a terminal."""
+"""Structured logging: JSON lines for machines, plain lines on a terminal."""
 
 from __future__ import annotations
 
 import asyncio
 import atexit
-import contextlib
 import logging
 import os
 import select
@@ -25,7 +24,6 @@ _STDERR = 2
 _RETRY_SECONDS = 0.1
 _LAST_SECONDS = 1.0
 """How long lines wait outside of an event loop and at the end of a process, where nothing else is served."""
-_COLOURS = {"info": "\033[32m", "warning": "\033[33m", "error": "\033[31m"}
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
@@ -51,11 +49,8 @@ class Logger:
     def _write(self, level: str, event: str, fields: dict[str, Any]) -> None:
         if level not in _output.levels:
             return
-        _output.write(_fields(level, self._name, event, fields))
-
-
-def _fields(level: str, logger: str, event: str, fields: dict[str, Any]) -> dict[str, Any]:
-    return {"timestamp": datetime.now(UTC), "level": level, "logger": logger, "event": event, **fields}
+        said = {"timestamp": datetime.now(UTC), "level": level, "logger": self._name, "event": event}
+        _output.write(said | fields)
 
 
 class _Output:
@@ -70,7 +65,6 @@ class _Output:
         self.render: Callable[[dict[str, Any]], bytes] = _encode
         self.levels: frozenset[str] = frozenset(LEVELS)
         self.lost = 0
-        self._reported = 0
         self._waiting = bytearray()
         self._lock = threading.RLock()
         """Of `_waiting`: threads log beside the loop. Never held while standard error is waited for."""
@@ -78,7 +72,12 @@ class _Output:
 
     def write(self, said: dict[str, Any]) -> None:
         """Write a line, at the latest at the end of the loop's iteration if standard error takes it."""
-        self._add(said)
+        line = self.render(said)
+        with self._lock:
+            if len(self._waiting) + len(line) >= MAX_WAITING_BYTES:
+                self.lost += 1
+            else:
+                self._waiting += line + b"\n"
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -87,14 +86,6 @@ class _Output:
         if self._due_in is not loop:
             self._due_in = loop
             loop.call_soon(self._end_round, loop)
-
-    def _add(self, said: dict[str, Any]) -> None:
-        line = self.render(said)
-        with self._lock:
-            if len(self._waiting) + len(line) >= MAX_WAITING_BYTES:
-                self.lost += 1
-            else:
-                self._waiting += line + b"\n"
 
     def _end_round(self, loop: asyncio.AbstractEventLoop) -> None:
         self.empty(0.0)
@@ -105,26 +96,16 @@ class _Output:
 
     def empty(self, seconds: float) -> None:
         """Write what waits, as far as standard error takes it within `seconds`."""
-        # The reader of the log may be gone.
-        with contextlib.suppress(OSError):
-            end = time.monotonic() + seconds
-            self._write_out(end)
-            if self.lost > self._reported and len(self._waiting) < MAX_WAITING_BYTES // 2:
-                lines, self._reported = self.lost - self._reported, self.lost
-                self._add(_fields("warning", "log", "log lines were lost", {"lines": lines}))
-                self._write_out(end)
-            return
-        with self._lock:
-            self._waiting.clear()
-
-    def _write_out(self, end: float) -> None:
-        while True:
+        end = time.monotonic() + seconds
+        try:
+            while self._waiting and _is_writable(max(0.0, end - time.monotonic())):
+                with self._lock:
+                    if self._waiting and _is_writable(0.0):
+                        del self._waiting[: os.write(_STDERR, self._waiting[: select.PIPE_BUF])]
+        except OSError:
+            # The reader of the log is gone.
             with self._lock:
-                while self._waiting and _is_writable(0.0):
-                    del self._waiting[: os.write(_STDERR, self._waiting[: select.PIPE_BUF])]
-            left = end - time.monotonic()
-            if not self._waiting or left <= 0 or not _is_writable(left):
-                return
+                self._waiting.clear()
 
 
 def _is_writable(seconds: float) -> bool:
@@ -139,24 +120,13 @@ def lost_lines() -> int:
     return _output.lost
 
 
-def _parts(line: dict[str, Any]) -> tuple[datetime, str, str, dict[str, Any]]:
-    """Return time, level, `logger: event`, and the other fields of a line."""
+def _text(line: dict[str, Any]) -> bytes:
+    """Return a line for people: time, level, `logger: event`, and the other fields."""
     said = dict(line)
     time, level, logger, event = (said.pop(name) for name in ("timestamp", "level", "logger", "event"))
-    return time, level, f"{logger}: {event}", said
-
-
-def _coloured(line: dict[str, Any]) -> bytes:
-    time, level, event, said = _parts(line)
-    fields = " ".join(f"\033[36m{name}\033[0m={_printable(value)}" for name, value in said.items())
-    start = f"\033[2m{time:%H:%M:%S}\033[0m {_COLOURS[level]}{level:7}\033[0m"
-    return f"{start} \033[1m{_printable(event)}\033[0m {fields}".encode("utf-8", "replace")
-
-
-def _plain(line: dict[str, Any]) -> bytes:
-    time, level, event, said = _parts(line)
     fields = "".join(f" {name}={_printable(value)}" for name, value in said.items())
-    return f"{time:%Y-%m-%dT%H:%M:%SZ} {level:7} {_printable(event)}{fields}".encode("utf-8", "replace")
+    event = _printable(f"{logger}: {event}")
+    return f"{time:%Y-%m-%dT%H:%M:%SZ} {level:7} {event}{fields}".encode("utf-8", "replace")
 
 
 def _printable(value: Any) -> str:
@@ -178,7 +148,7 @@ def configure_logging(level: LogLevel = "info", form: LogFormat = "auto") -> Non
     """Choose the format of log lines, and turn those of libraries into ours; call once per process."""
     _output.levels = frozenset(LEVELS[LEVELS.index(level) :])
     if form == "text" or (form == "auto" and sys.stderr.isatty()):
-        _output.render = _coloured if sys.stderr.isatty() else _plain
+        _output.render = _text
     root = logging.getLogger()
     root.handlers[:] = [_LibraryLogs()]
     root.setLevel(logging.WARNING)

@@ -5,16 +5,25 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 CHECKOUT = Path(__file__).parent.parent.parent
-START = "from service.log import configure_logging, get_logger\nconfigure_logging()\n"
+START = "from service.log import configure_logging, get_logger\n"
+JSON = START + "configure_logging()\n"
+
+
+def ran(program):
+    """Output and lines of standard error."""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=CHECKOUT, check=True
+    )
+    return ended.stdout.splitlines(), ended.stderr.splitlines()
 
 
 def lines(program):
-    ended = subprocess.run(
-        [sys.executable, "-c", START + program], capture_output=True, text=True, cwd=CHECKOUT, check=True
-    )
-    assert ended.stdout == ""
-    return [json.loads(line) for line in ended.stderr.splitlines()]
+    printed, written = ran(JSON + program)
+    assert printed == []
+    return list(map(json.loads, written))
 
 
 def test_a_line_is_one_json_object_with_time_level_and_logger():
@@ -48,18 +57,8 @@ def test_what_libraries_say_by_the_way_is_left_out():
 
 
 def test_a_log_that_nobody_reads_any_more_breaks_nothing():
-    program = START + (
-        "import os\n"
-        "reader, writer = os.pipe()\n"
-        "os.close(reader)\n"
-        "os.dup2(writer, 2)\n"
-        "get_logger('webhook').info('review')\n"
-        "print('still here')\n"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, cwd=CHECKOUT, check=True
-    )
-    assert ended.stdout == "still here\n"
+    program = "os.close(reader)\nget_logger('webhook').info('review')\nprint('still here')\n"
+    assert printed(program) == ["still here"]
 
 
 def test_lines_of_an_event_loop_come_in_their_order_and_the_last_is_not_lost():
@@ -72,41 +71,30 @@ def test_lines_of_an_event_loop_come_in_their_order_and_the_last_is_not_lost():
     assert [line["event"] for line in written] == ["one", "two", "last", "after"]
 
 
-def text_of(program):
-    program = "from service.log import configure_logging, get_logger\n" + program
-    ended = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, cwd=CHECKOUT, check=True
-    )
-    return ended.stderr.splitlines()
+@pytest.mark.parametrize(
+    ("level", "written"),
+    [("info", ["one", "two", "three"]), ("warning", ["two", "three"]), ("error", ["three"])],
+)
+def test_below_the_level_nothing_is_written(level, written):
+    said = "log = get_logger('a')\nlog.info('one')\nlog.warning('two')\nlog.error('three')\n"
+    _, found = ran(f"{START}configure_logging('{level}')\n{said}")
+    assert [json.loads(line)["event"] for line in found] == written
 
 
-ALL = "log = get_logger('a')\nlog.info('one')\nlog.warning('two')\nlog.error('three')\n"
-
-
-def test_below_the_level_nothing_is_written():
-    assert len(text_of(f"configure_logging()\n{ALL}")) == 3
-    assert [json.loads(line)["event"] for line in text_of(f"configure_logging('warning')\n{ALL}")] == [
-        "two",
-        "three",
-    ]
-    assert len(text_of(f"configure_logging('error')\n{ALL}")) == 1
-
-
-def test_text_without_a_terminal_has_no_colours_and_nothing_that_a_terminal_obeys():
-    (line,) = text_of("configure_logging(form='text')\nget_logger('a').info('b', pod='\\x1b[31m', n=4)\n")
+def test_text_has_nothing_that_a_terminal_obeys():
+    said = "configure_logging(form='text')\nget_logger('a').info('b', pod='\\x1b[31m', n=4)\n"
+    _, (line,) = ran(START + said)
     assert line.endswith("Z info    a: b pod=\\x1b[31m n=4")
 
 
-FULL_PIPE = START + (
+FULL_PIPE = JSON + (
     "import asyncio, os, sys\nreader, writer = os.pipe()\nos.dup2(writer, 2)\nlog = get_logger('webhook')\n"
 )
 
 
 def printed(program):
-    ended = subprocess.run(
-        [sys.executable, "-c", FULL_PIPE + program], capture_output=True, text=True, cwd=CHECKOUT, check=True
-    )
-    return ended.stdout.splitlines()
+    output, _ = ran(FULL_PIPE + program)
+    return output
 
 
 def test_a_log_that_nobody_reads_stops_nothing_and_loses_lines_that_are_counted():
@@ -121,29 +109,6 @@ def test_a_log_that_nobody_reads_stops_nothing_and_loses_lines_that_are_counted(
         "print('ended')\n"
     )
     assert printed(program) == ["served True", "ended"]
-
-
-def test_lines_that_waited_come_in_order_and_those_that_were_lost_are_said():
-    program = (
-        "import json, threading\n"
-        "from service import log as module\n"
-        "module.MAX_WAITING_BYTES = 200_000\n"
-        "def read():\n"
-        "    while data := os.read(reader, 100_000):\n        parts.append(data)\n"
-        "        if b'were lost' in b''.join(parts)[-300:] and data.endswith(b'\\n'):\n"
-        "            done.set()\n"
-        "async def main():\n"
-        "    for number in range(2000):\n        log.info('review', number=number, text='x' * 200)\n"
-        "        await asyncio.sleep(0)\n"
-        "    threading.Thread(target=read, daemon=True).start()\n"
-        "    await asyncio.to_thread(done.wait, 100)\n"
-        "parts, done = [], threading.Event()\n"
-        "asyncio.run(main())\n"
-        "*lines, last = map(json.loads, b''.join(parts).splitlines())\n"
-        "print([each['number'] for each in lines] == list(range(len(lines))))\n"
-        "print(last['event'], len(lines) + last['lines'])\n"
-    )
-    assert printed(program) == ["True", "log lines were lost 2000"]
 
 
 def test_the_last_lines_are_written_at_the_end_though_the_pipe_was_full_for_a_moment():
