@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from fastapi import APIRouter, FastAPI, Response
-from prometheus_client import CollectorRegistry
 
-from service.probes import ProbeResponse, Probes, Readiness
+from service.probes import ProbeResponse, Probes
 
 
-def health_router(
-    registry: CollectorRegistry,
-    readiness: Readiness,
-    detail: Callable[[], str],
-    stuck: Callable[[], str | None] = lambda: None,
-) -> APIRouter:
-    """Make the routes /livez, /readyz and /metrics.
-
-    `detail` is one line for people, which /readyz shows after the conditions. `stuck` returns why the process
-    must restart, or None while it works.
-    """
+def health_router(probes: Probes) -> APIRouter:
+    """Make the routes /livez, /readyz and /metrics."""
     router = APIRouter()
-    probes = Probes(registry, readiness, detail, stuck)
 
     @router.head("/livez", include_in_schema=False)
     @router.get("/livez", response_class=Response, summary="Whether the process works")

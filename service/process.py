@@ -12,6 +12,7 @@ from service.health import health_router
 from service.http.serving import Listener, serve
 from service.log import get_logger
 from service.metrics import new_registry
+from service.probes import Probes
 
 Condition = Callable[[], str | None]
 """Returns what is missing, or None if the condition is met."""
@@ -39,7 +40,7 @@ class Process:
 
     def router(self, detail: Callable[[], str]) -> APIRouter:
         """Make /livez, /readyz and /metrics; `detail` is one line for people, shown by /readyz."""
-        return health_router(self.registry, self.readiness, detail, lambda: self.tasks.stuck)
+        return health_router(Probes(self.registry, self.readiness, detail, lambda: self.tasks.stuck))
 
     def readiness(self) -> Mapping[str, str | None]:
         """Return each condition with what is missing, or None if it is met."""

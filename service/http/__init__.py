@@ -4,7 +4,7 @@
 |---|---|
 | serving, sockets | listeners, signals, drain, and memory after a flood |
 | acceptor, limits | how many clients are accepted, and their limits |
-| connection, buffered_bytes, client_names | one connection of uvicorn, limited; names of clients |
+| connection, buffered_bytes | one connection of uvicorn, limited |
 | asgi | complete ASGI answers |
 | plain_http | a server of a few fixed answers, for a process without ASGI |
 """

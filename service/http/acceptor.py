@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 from service.http.limits import Limits
-from service.http.sockets import has_unread_data
 from service.log import get_logger
 
 _BACKLOG = 2048
@@ -91,11 +90,6 @@ def _opened(place: Place, opening: asyncio.Task[Any]) -> None:
         place.leave()
     else:
         place.opened(opening.result()[0])
-
-
-def _has_asked(place: Place) -> bool:
-    """Whether unread data in the kernel may be a request."""
-    return place.stage in (Stage.SILENT, Stage.IDLE) and has_unread_data(place.socket)
 
 
 class Acceptor:
@@ -197,16 +191,13 @@ class Acceptor:
         if len(self._places) < self._limits.connections:
             return True
         of_address = Counter(place.address for place in self._places)
-        ranked = sorted(
+        ended = min(
             (place for place in self._places if place.stage is not Stage.ANSWER),
             key=lambda place: (-of_address[place.address], place.stage, place.since),
+            default=None,
         )
-        if not ranked:
+        if ended is None:
             return False
-        # Of equally busy addresses, skip a client that has just sent a request, even if it is unread.
-        most = of_address[ranked[0].address]
-        as_busy = (place for place in ranked if of_address[place.address] == most)
-        ended = next((place for place in as_busy if not _has_asked(place)), ranked[0])
         self._leave(ended)
         ended.end()
         self._warn(ended.address)

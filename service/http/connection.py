@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import TimerHandle, Transport
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -19,7 +19,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from service.http.acceptor import Place, Stage
 from service.http.asgi import ON_LOST
 from service.http.buffered_bytes import BufferedBytes
-from service.http.client_names import is_admitted
 from service.http.limits import Limits
 from service.http.sockets import has_unread_data
 
@@ -34,6 +33,15 @@ _DAY_SECONDS = 24 * 60 * 60
 
 class _RefusedError(Exception):
     """Raised inside the parser to stop it."""
+
+
+def is_admitted(certificate: Mapping[str, Any] | None, names: frozenset[str] | None) -> bool:
+    """Whether a verified certificate, as ssl's `getpeercert` returns it, is for one of the DNS names.
+
+    None admits all clients.
+    """
+    held = {value.lower() for kind, value in (certificate or {}).get("subjectAltName", ()) if kind == "DNS"}
+    return names is None or not held.isdisjoint(map(str.lower, names))
 
 
 class Terms:
@@ -102,9 +110,7 @@ class Connection(HttpToolsProtocol):
         self._is_over = False
         """Whether the connection is lost or refused."""
         self._timer: TimerHandle | None = None
-        self._due = 0.0
-        self._overdue: Callable[[], None] | None = None
-        """Called when the expected input has not arrived in time; None while nothing is expected."""
+        """Until what is expected has not come in time; None while nothing is expected."""
 
     # What the event loop calls
 
@@ -136,15 +142,13 @@ class Connection(HttpToolsProtocol):
     def resume_writing(self) -> None:
         """Continue."""
         super().resume_writing()
-        if not self._is_over and not self.transport.is_closing():
-            self._overdue = None
+        if self._place.stage is Stage.ANSWER and not self._is_over and not self.transport.is_closing():
+            self._expect_nothing()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 the reason does not matter
         """Release everything; what refers to the connection would keep 256 KiB of TLS buffer."""
         self._hang_up()
-        self._overdue = None
-        if self._timer is not None:
-            self._timer.cancel()
+        self._expect_nothing()
         del self.app
         self._place.leave()
 
@@ -159,7 +163,7 @@ class Connection(HttpToolsProtocol):
         super().on_message_begin()
         self._place.enter(Stage.HEAD)
         self._head_bytes = 0
-        self._overdue = None
+        self._expect_nothing()
 
     def on_url(self, url: bytes) -> None:
         """Count a part of the request line."""
@@ -184,7 +188,7 @@ class Connection(HttpToolsProtocol):
         """Give the app time to answer."""
         super().on_message_complete()
         self._place.enter(Stage.ANSWER)
-        self._overdue = None
+        self._expect_nothing()
         if self.parser.should_upgrade() or not self.parser.should_keep_alive():
             # Also if a trailer says so: the parser accepts nothing more.
             self._is_last = True
@@ -222,7 +226,7 @@ class Connection(HttpToolsProtocol):
             # The rest of the request's body is not wanted.
             self._is_last = True
             self._place.enter(Stage.ANSWER)
-            self._overdue = None
+            self._expect_nothing()
         if self._is_last or self._terms.is_closing:
             self.cycle.keep_alive = False
 
@@ -246,7 +250,7 @@ class Connection(HttpToolsProtocol):
             self._refuse(431, f"a head over {self._limits.head_bytes} bytes")
         elif stage >= Stage.BODY and self._received > self._limits.small_bytes:
             self._terms.held.hold(self._shed, self._received, whole=stage is Stage.ANSWER)
-        if stage in (Stage.HEAD, Stage.BODY) and self._overdue is None:
+        if stage in (Stage.HEAD, Stage.BODY) and self._timer is None:
             self._expect(self._limits.head_seconds, self._late_head)
 
     def _shed(self) -> None:
@@ -266,24 +270,14 @@ class Connection(HttpToolsProtocol):
             self._shed()
 
     def _expect(self, seconds: float, otherwise: Callable[[], None]) -> None:
-        """Call `otherwise` after `seconds`, unless something else is expected by then.
+        """Call `otherwise` after `seconds`, unless something else is expected by then, or nothing."""
+        self._expect_nothing()
+        self._timer = self.loop.call_later(seconds, otherwise)
 
-        All waits share one timer. Input that comes in time does not move it, as most requests would.
-        """
-        self._overdue, self._due = otherwise, self.loop.time() + seconds
-        if self._timer is not None and self._timer.when() > self._due:
+    def _expect_nothing(self) -> None:
+        if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._timer is None:
-            self._timer = self.loop.call_at(self._due, self._look_at_time)
-
-    def _look_at_time(self) -> None:
-        self._timer = None
-        if self._overdue is not None and self._due > self.loop.time():
-            self._timer = self.loop.call_at(self._due, self._look_at_time)
-        elif self._overdue is not None:
-            overdue, self._overdue = self._overdue, None
-            overdue()
 
     def _stop(self) -> None:
         """Close soon if no request is in progress, else after its answer."""

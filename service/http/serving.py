@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-import httptools
 import uvloop
 
 from service.http.acceptor import Acceptor
@@ -127,8 +126,6 @@ async def _keep_giving_back() -> None:
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
-    """Run a process on uvloop, after checking that the compiled parts are available."""
-    if not hasattr(httptools, "HttpRequestParser"):
-        raise RuntimeError("httptools is installed but broken: its HttpRequestParser is missing")
+    """Run a process on uvloop."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main)

@@ -24,11 +24,20 @@ def answer(process, path):
 def test_it_is_ready_when_all_conditions_are_met_in_their_order():
     process, missing = Process("ours", [], 0), {"ledger": "no node was seen yet"}
     process.ready_when(certificate=lambda: None, ledger=lambda: missing.get("ledger"))
-    assert answer(process, "/readyz").status_code == 503
+    unready = answer(process, "/readyz")
+    assert (unready.status_code, "[-] ledger: no node was seen yet\n" in unready.text) == (503, True)
     missing.clear()
     ready = answer(process, "/readyz")
     assert ready.status_code == 200
     assert ready.text == "[+] certificate: ok\n[+] ledger: ok\n[+] serving: ok\nall is well\n"
+
+
+def test_the_plain_port_has_metrics_in_prometheus_format_and_nothing_that_tells_more():
+    process = Process("ours", [], 0)
+    metrics = answer(process, "/metrics")
+    assert metrics.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert "process_resident_memory_bytes " in metrics.text
+    assert {answer(process, path).status_code for path in ("/openapi.json", "/docs", "/mutate", "/")} == {404}
 
 
 def test_it_is_alive_until_a_task_is_stuck_and_says_which():

@@ -1,7 +1,6 @@
 """Who gets in where all connections are taken, and who has to go."""
 
 import asyncio
-import os
 import ssl
 from datetime import UTC, datetime
 
@@ -48,31 +47,6 @@ async def test_of_one_address_who_has_asked_nothing_goes_first_then_who_is_idle_
         assert (await fourth.ask()).startswith(OK)
         assert await second.ended() == b""
         assert (await first.ask()).startswith(OK)
-
-
-async def test_who_has_asked_just_now_is_not_taken_for_idle():
-    async with serving(connections=2) as served:
-        first, second = await served.connect(), await served.connect()
-        for client in (first, second):
-            await client.ask()
-        os.write(first.writer.get_extra_info("socket").fileno(), GET)
-        # The loop has not read it yet, and someone wants a place.
-        assert served.acceptor._make_room()
-        assert (await first.hear()).startswith(OK)
-        assert await second.ended() == b""
-
-
-async def test_a_flood_that_asks_all_the_time_still_takes_places_of_its_own():
-    async with serving(connections=3) as served:
-        kept, *flood = [await served.connect(address) for address in (API_SERVER, FLOOD, FLOOD)]
-        for client in (kept, *flood):
-            await client.ask()
-        for client in flood:
-            os.write(client.writer.get_extra_info("socket").fileno(), GET)
-        assert served.acceptor._make_room()
-        assert (await kept.ask()).startswith(OK)
-        assert await flood[0].ended() == b""
-        assert (await flood[1].hear()).startswith(OK)
 
 
 async def test_who_sends_slowly_goes_after_the_idle_and_who_waits_for_an_answer_never():

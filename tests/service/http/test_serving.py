@@ -2,10 +2,10 @@
 
 import pytest
 
-from service.health import health_app, health_router
+from service.health import health_app
 from service.http.serving import DRAIN_SECONDS, Listener, run, serve
 from service.http.sockets import bind
-from service.metrics import new_registry
+from service.process import Process
 from testbed.listening import GET
 from testbed.process import WAIT_S
 from tests.service import virtual_time
@@ -18,7 +18,7 @@ def test_when_background_work_breaks_the_process_ends_at_once_and_says_why():
         raise RuntimeError("the watch is over")
 
     serving = serve(
-        [Listener(health_app(health_router(new_registry(), dict, str)), bind("127.0.0.1", 0))],
+        [Listener(health_app(Process("ours", (), 0).router(str)), bind("127.0.0.1", 0))],
         background=[breaks()],
         on_started=lambda: None,
         on_stopping=lambda: said.append("stopping"),
