@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import chain, zip_longest
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
 
 MAX_PAUSE_SECONDS = 3600.0
 
@@ -32,74 +32,42 @@ def in_turn(
     return [item for item in chain.from_iterable(rounds) if item is not None]
 
 
-@dataclass(slots=True)
-class _Refused:
-    until: float
-    seconds: float
-
-
-class Turns(Generic[Item]):
-    """Chooses some of the items that wait, step by step; an item that was refused pauses, longer each time.
+class Pauses(Generic[Key]):
+    """Keys that were refused: each pauses, longer each time until it is accepted.
 
     Args:
-        namespace_of: returns an item's namespace.
-        key_of: returns an item's identity.
         pause_seconds: the first pause; the next ones are twice as long each.
         max_pause_seconds: the longest pause.
     """
 
-    def __init__(
-        self,
-        namespace_of: Callable[[Item], str],
-        key_of: Callable[[Item], Hashable],
-        pause_seconds: float,
-        max_pause_seconds: float = MAX_PAUSE_SECONDS,
-    ) -> None:
-        self._namespace_of = namespace_of
-        self._key_of = key_of
+    def __init__(self, pause_seconds: float, max_pause_seconds: float = MAX_PAUSE_SECONDS) -> None:
         self._pause_seconds = pause_seconds
         self._max_pause_seconds = max_pause_seconds
-        self._steps = 0
-        self._served: dict[str, float] = {}
-        self._tried: dict[Hashable, float] = {}
-        self._refused: dict[Hashable, _Refused] = {}
+        self._refused: dict[Key, tuple[float, float]] = {}
+        """End of each key's pause, and its seconds."""
 
-    def some(self, items: Iterable[Item], most: int, now: float) -> list[Item]:
-        """Choose at most `most` items that do not pause: those that were never chosen, or longest ago."""
-        due = [item for item in items if not self.pauses(item, now)]
-        oldest = sorted(due, key=lambda item: self._tried.get(self._key_of(item), float("-inf")))
-        chosen = in_turn(oldest, self._namespace_of, self._served)[:most]
-        self._steps += 1
-        for item in chosen:
-            self._tried[self._key_of(item)] = self._served[self._namespace_of(item)] = self._steps
-        return chosen
+    def refused(self, key: Key, now: float) -> None:
+        """Let a key pause."""
+        _, before = self._refused.get(key, (0.0, self._pause_seconds / 2))
+        seconds = min(2 * before, self._max_pause_seconds)
+        self._refused[key] = now + seconds, seconds
 
-    def refused(self, item: Item, now: float) -> None:
-        """Let an item pause."""
-        key = self._key_of(item)
-        known = self._refused.get(key)
-        seconds = min(2 * known.seconds, self._max_pause_seconds) if known else self._pause_seconds
-        self._refused[key] = _Refused(now + seconds, seconds)
+    def accepted(self, key: Key) -> None:
+        """Let the next pause of a key be a first one again."""
+        self._refused.pop(key, None)
 
-    def accepted(self, item: Item) -> None:
-        """Let the next pause of an item be a first one again."""
-        self._refused.pop(self._key_of(item), None)
+    def paused(self, now: float) -> frozenset[Key]:
+        """Return all keys that pause."""
+        return frozenset([key for key in self._refused if self.pauses(key, now)])
 
-    def paused(self, now: float) -> frozenset[Hashable]:
-        """Return the identities of all items that pause."""
-        return frozenset([key for key, known in self._refused.items() if now < known.until])
+    def pauses(self, key: Key, now: float) -> bool:
+        """Whether a key was refused, and is not to be tried now."""
+        until, _ = self._refused.get(key, (now, 0.0))
+        return now < until
 
-    def keep(self, items: Collection[Item]) -> None:
-        """Forget all but these items, and all but their namespaces."""
-        keys, names = set(map(self._key_of, items)), set(map(self._namespace_of, items))
-        self._tried = {key: at for key, at in self._tried.items() if key in keys}
-        self._refused = {key: each for key, each in self._refused.items() if key in keys}
-        self._served = {name: at for name, at in self._served.items() if name in names}
-
-    def pauses(self, item: Item, now: float) -> bool:
-        """Whether an item was refused, and is not to be tried now."""
-        known = self._refused.get(self._key_of(item))
-        return known is not None and now < known.until
+    def keep(self, keys: Collection[Key]) -> None:
+        """Forget all but these keys."""
+        self._refused = {key: self._refused[key] for key in self._refused.keys() & set(keys)}
 
 
 class TurnQueue(Generic[Item]):
@@ -114,38 +82,34 @@ class TurnQueue(Generic[Item]):
         self._most = most
         self._namespace_of = namespace_of
         self._queues: dict[str, deque[Item]] = {}
-        self._length = 0
+        """By namespace, the next one first; none is empty."""
         self._filled = asyncio.Event()
 
     def put(self, item: Item) -> Item | None:
         """Add an item; if there are too many, return the newest of the namespace with most: it is lost."""
         self._queues.setdefault(self._namespace_of(item), deque()).append(item)
-        self._length += 1
         self._filled.set()
-        if self._length <= self._most:
+        if sum(map(len, self._queues.values())) <= self._most:
             return None
-        return self._taken(max(self._queues, key=lambda name: len(self._queues[name])), newest=True)
+        name = max(self._queues, key=lambda name: len(self._queues[name]))
+        lost = self._queues[name].pop()
+        if not self._queues[name]:
+            del self._queues[name]
+        return lost
 
     async def get(self) -> Item:
         """Wait for the next item, and remove it."""
         await self._filled.wait()
         name = next(iter(self._queues))
-        item = self._taken(name)
-        if (queue := self._queues.pop(name, None)) is not None:
+        queue = self._queues.pop(name)
+        item = queue.popleft()
+        if queue:
             self._queues[name] = queue
+        elif not self._queues:
+            self._filled.clear()
         return item
 
     def clear(self) -> None:
         """Remove all items."""
-        self._queues, self._length = {}, 0
+        self._queues.clear()
         self._filled.clear()
-
-    def _taken(self, name: str, *, newest: bool = False) -> Item:
-        queue = self._queues[name]
-        item = queue.pop() if newest else queue.popleft()
-        if not queue:
-            del self._queues[name]
-        self._length -= 1
-        if not self._length:
-            self._filled.clear()
-        return item

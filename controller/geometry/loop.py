@@ -29,7 +29,7 @@ from controller.geometry.planner import Planner, is_still_wanted
 from controller.geometry.reports import Reports
 from controller.watch.ledger_store import LedgerStore
 from service.log import get_logger
-from service.turns import Turns
+from service.turns import Pauses
 
 Result = TypeVar("Result")
 
@@ -90,7 +90,7 @@ class GeometryLoop:
         """When the MIG manager can read a configuration, by its name."""
         self._since: dict[str, tuple[tuple[str | None, str, str], float]] = {}
         """By node: the phase of its change, and when it was first seen in it."""
-        self._failed = Turns[str](lambda _: "", lambda node: node, FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS)
+        self._failed = Pauses[str](FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS)
         self._last_node = ""
         """The node that was worked on last."""
         self._log = get_logger("geometry")

@@ -19,7 +19,7 @@ from controller.geometry.division import Changes, Room, changes_for
 from controller.geometry.model import MigNode, MigRequest, NewDivision, Plan
 from controller.watch.mig_facts import MigPod
 from kube.matching import labels_match, tolerates
-from service.turns import Turns, in_turn
+from service.turns import Pauses, in_turn
 
 MAX_STEPS = 1_000_000
 """Comparisons of one plan, about a second; namespaces that it does not reach come first in the next."""
@@ -39,7 +39,7 @@ class Planner:
     def __init__(self) -> None:
         self._last: dict[str, float] = {}
         """When each namespace last had its turn."""
-        self._unused = Turns[str](lambda _: "", lambda uid: uid, FIRST_PAUSE_SECONDS)
+        self._unused = Pauses[str](FIRST_PAUSE_SECONDS)
 
     def plan(self, nodes: Iterable[MigNode], requests: Collection[MigRequest], now: float) -> Plan:
         """Return the divisions to begin."""

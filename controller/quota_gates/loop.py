@@ -24,7 +24,7 @@ from controller.watch.ledger_store import LedgerStore
 from ledger.reservations import LIFETIME_SECONDS
 from modes.facts import PodFact, PodKey, QuotaWait
 from service.log import get_logger
-from service.turns import Turns
+from service.turns import Pauses
 
 STEP_SECONDS = 0.25
 SETTLE_SECONDS = LIFETIME_SECONDS
@@ -79,12 +79,12 @@ class QuotaGateLoop:
         self._not_before = 0.0
         self._unknown: dict[PodKey, QuotaWait] = {}
         """Pods for which a request had no answer."""
-        self._retries = Turns[PodKey](lambda key: key[0], lambda key: key, RETRY_SECONDS, MOST_RETRY_SECONDS)
+        self._retries = Pauses[PodKey](RETRY_SECONDS, MOST_RETRY_SECONDS)
         self._held: dict[PodKey, float] = {}
         """Pods whose request was rejected, and when it is their turn again."""
         self._kept_since: dict[str, float] = {}
         """Since when room is kept for pods of a namespace."""
-        self._keeping = Turns[str](lambda name: name, lambda name: name, KEEP_SECONDS)
+        self._keeping = Pauses[str](KEEP_SECONDS)
         self._log = get_logger("quota gates")
 
     async def run(self) -> None:

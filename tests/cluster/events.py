@@ -24,5 +24,5 @@ class EventsOfSteps(EventWriter):
         super().__init__(api, lambda: None)
 
     async def write_all(self):
-        while self._waiting._length:
+        while self._waiting._queues:
             await self._write(*await self._waiting.get())
