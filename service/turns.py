@@ -62,8 +62,11 @@ class Pauses(Generic[Key]):
 
     def pauses(self, key: Key, now: float) -> bool:
         """Whether a key was refused, and is not to be tried now."""
-        until, _ = self._refused.get(key, (now, 0.0))
-        return now < until
+        return now < self.until(key)
+
+    def until(self, key: Key) -> float:
+        """Return the end of a key's last pause; minus infinity if it was not refused."""
+        return self._refused.get(key, (float("-inf"), 0.0))[0]
 
     def keep(self, keys: Collection[Key]) -> None:
         """Forget all but these keys."""

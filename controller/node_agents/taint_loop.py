@@ -20,7 +20,7 @@ from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import SeenNode
 from kube.names import AGENT_TAINT, DEPLOY_CLIENT_LABEL
 from service.log import get_logger
-from service.turns import Turns
+from service.turns import Pauses
 
 WRITE_SECONDS = 3.0
 """Timeout of a request: nodes that hang must not use up a step."""
@@ -69,7 +69,7 @@ class TaintLoop:
         self._clock = clock
         self._since: dict[str, float] = {}
         """When each node's agent was first seen not to serve."""
-        self._turns = Turns[str](lambda _: "", lambda name: name, FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS)
+        self._turns = Pauses[str](FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS)
         self._is_forbidden = False
         self._log = get_logger("node agents")
 

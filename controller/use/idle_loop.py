@@ -21,7 +21,7 @@ from controller.use.reclaim import Freshness, Warned, next_step
 from controller.use.store import WARNINGS, UseStore
 from controller.watch.ledger_store import LedgerStore
 from service.log import get_logger
-from service.turns import Turns
+from service.turns import Pauses, in_turn
 
 STEP_SECONDS = 10.0
 MAX_AT_ONCE = 16
@@ -66,7 +66,7 @@ class IdleLoop:
         self._fresh = Freshness()
         self._warned: dict[str, Warned] | None = None
         """Each warning by UID, as stored; None until that is read."""
-        self._turns: Turns[IdlePod] = Turns(lambda pod: pod.key[0], lambda pod: pod.uid, HELD_SECONDS)
+        self._pauses = Pauses[str](HELD_SECONDS)
         self._log = get_logger("idle shares")
 
     async def run(self) -> None:
@@ -114,19 +114,25 @@ class IdleLoop:
             self._warned = await self._stored(store)
         uids = {pod.uid for pod in idle}
         known = {uid: at for uid, at in self._warned.items() if uid in uids}
-        self._turns.keep(idle)
+        self._pauses.keep(uids)
         steps = [(pod, next_step(pod, known.get(pod.uid))) for pod in fresh]
         room = MAX_WARNED - len(known)
         unwarned = [pod for pod, step in steps if step == "warn"]
-        for pod in self._turns.some(unwarned, min(MAX_AT_ONCE, room), self._clock()):
+        for pod in self._in_turn(unwarned)[: min(MAX_AT_ONCE, room)]:
             if await self._is_warned(pod):
                 known[pod.uid] = Warned(pod.idle_since, pod.measured)
         if known != self._warned:
             await store.write(WARNINGS, msgspec.json.encode(known).decode())
             self._warned = known
         warned = [pod for pod, step in steps if step == "evict"]
-        for pod in self._turns.some(warned, MAX_EVICTED, self._clock()):
+        for pod in self._in_turn(warned)[:MAX_EVICTED]:
             await self._evict(pod)
+
+    def _in_turn(self, pods: Iterable[IdlePod]) -> list[IdlePod]:
+        """Return the pods that do not pause, those refused longest ago first, and namespaces in turn."""
+        due = [pod for pod in pods if not self._pauses.pauses(pod.uid, self._clock())]
+        due.sort(key=lambda pod: self._pauses.until(pod.uid))
+        return in_turn(due, lambda pod: pod.key[0], {})
 
     async def _stored(self, store: UseStore) -> dict[str, Warned]:
         text = await store.read(WARNINGS)
@@ -141,7 +147,7 @@ class IdleLoop:
         try:
             await self._eviction.warn(pod)
         except _UNKNOWN as error:
-            self._turns.refused(pod, self._clock())
+            self._pauses.refused(pod.uid, self._clock())
             self._log_failed(pod, error)
             return False
         return True
@@ -157,7 +163,7 @@ class IdleLoop:
         if not self._leadership.leads or self._reason_not_to_lead() is not None:
             return
         # Also if it has no answer: the pod is read again before the next request.
-        self._turns.refused(pod, self._clock())
+        self._pauses.refused(pod.uid, self._clock())
         try:
             await self._eviction.evict(pod)
         except _UNKNOWN as error:
