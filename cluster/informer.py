@@ -53,7 +53,7 @@ class Counts(Protocol):
         """Count a list that was read completely."""
 
     def failed(self, resource: str, reason: str) -> None:
-        """Count a list or watch that failed, or an object that is too large."""
+        """Count a list or watch that failed."""
 
 
 class Watcher(Generic[Item]):
@@ -82,8 +82,6 @@ class Watcher(Generic[Item]):
         self._version = ""
         self._is_known_absent = False
         self._absent_answers = 0
-        self._left_out: set[str] = set()
-        """Objects that the last list left out."""
         self._log = get_logger("watch")
 
     async def run(self) -> None:
@@ -124,23 +122,12 @@ class Watcher(Generic[Item]):
 
     async def _pages(self) -> AsyncIterator[list[Item]]:
         count, version = 0, ""
-        left_out = set[str]()
-        async for page, metadata in pages(self._api, self._resource, left_out=left_out.add):
+        async for page, metadata in pages(self._api, self._resource):
             self._health.answered()
             count, version = count + len(page), metadata.resource_version
             yield page
         self._version, self._absent_answers = version, 0
-        self._report(left_out)
         self._log.info("listed", resource=self._resource.name, items=count)
-
-    def _report(self, left_out: set[str]) -> None:
-        """Count the objects that the last list left out, and log each once."""
-        for name in left_out - self._left_out:
-            self._counts.failed(self._resource.name, "too large")
-            self._log.error(
-                "an object is too large and is not counted", resource=self._resource.name, name=name
-            )
-        self._left_out = left_out
 
     async def _watch_on(self) -> None:
         """Watch from the current version until the connection ends; pause after an error.

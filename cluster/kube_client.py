@@ -26,8 +26,6 @@ MERGE_PATCH = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 """Accept header for only the metadata of an object."""
-METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-"""Accept header for only the metadata of the objects of a list."""
 MAX_CONNECTIONS = 32
 READ_BYTES = 2**21
 """Buffer of a connection: one event of a watch can have a MiB."""

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from cluster.kube_client import MERGE_PATCH, TRANSPORT_ERRORS, ApiError, ApiServer
-from kube.names import ADDRESS_ANNOTATION, SUCCESSOR_ANNOTATION, YIELDS_ANNOTATION
+from kube.names import ADDRESS_ANNOTATION
 from service.background import beat
 from service.log import get_logger
 
@@ -84,6 +84,7 @@ class Leadership:
         self._timing = timing
         self._clock = clock
         self._reason_not_to_lead = reason_not_to_lead
+        self._has_reason = False
         self._withdrawn = False
         self._writing = asyncio.Lock()
         self._until = 0.0
@@ -158,10 +159,7 @@ class Leadership:
         self._until = 0.0
         self.gained.clear()
         try:
-            await self._write(
-                {"holderIdentity": "", "renewTime": _now()},
-                {ADDRESS_ANNOTATION: None, YIELDS_ANNOTATION: None},
-            )
+            await self._write({"holderIdentity": "", "renewTime": _now()}, {ADDRESS_ANNOTATION: None})
         except (ApiError, *TRANSPORT_ERRORS) as error:
             self._log.warning("the lease was not released", error=str(error))
 
@@ -178,11 +176,26 @@ class Leadership:
     async def _attempt(self) -> None:
         try:
             async with self._writing:
-                await (self._renew() if self.leads else self._observe_lease())
+                if self._yields():
+                    await self._release()
+                else:
+                    await (self._renew() if self.leads else self._observe_lease())
         except (ApiError, msgspec.MsgspecError, *TRANSPORT_ERRORS) as error:
             self._report(f"{type(error).__name__}: {error}")
         else:
             self._report("")
+
+    def _yields(self) -> bool:
+        """Whether a leader gives up the Lease: once, when it comes to have a reason not to lead.
+
+        A replica without a reason takes over at once; if there is none, this one leads again.
+        """
+        had_reason, reason = self._has_reason, self._reason_not_to_lead()
+        self._has_reason = reason is not None
+        if had_reason or reason is None or not self.leads:
+            return False
+        self._log.warning("releasing the lease", reason=reason, transition=self.transition)
+        return True
 
     def _report(self, failure: str) -> None:
         """Log a failure once, when it changes."""
@@ -201,12 +214,8 @@ class Leadership:
         if self._lease is None or lease.metadata.resource_version != self._lease.metadata.resource_version:
             self._lease, self._seen_at = lease, self._clock()
             self.transition = lease.spec.lease_transitions or 0
-        if self._withdrawn:
-            return
-        if self._clock() >= self._free_at():
+        if not self._withdrawn and self._clock() >= self._free_at():
             await self._take_over(lease)
-        elif YIELDS_ANNOTATION in lease.metadata.annotations and self._reason_not_to_lead() is None:
-            await self._offer(lease)
 
     def _free_at(self) -> float:
         """When the observed Lease may be taken; later if this replica has a reason not to lead."""
@@ -216,14 +225,9 @@ class Leadership:
         if spec.holder_identity not in {None, "", self._candidate.identity}:
             # The holder's own value counts: in a rolling update its settings may differ from this replica's.
             wait += max(self._timing.duration, spec.lease_duration_seconds or 0)
-        if self._reason_not_to_lead() is not None:
+        if self._has_reason:
             wait += self._timing.duration
         return self._seen_at + wait
-
-    async def _offer(self, lease: _Lease) -> None:
-        """Signal a leader with a reason not to lead that a successor is ready."""
-        if SUCCESSOR_ANNOTATION not in lease.metadata.annotations:
-            await self._write({}, {SUCCESSOR_ANNOTATION: self._candidate.identity})
 
     async def _read(self) -> _Lease | None:
         try:
@@ -247,26 +251,13 @@ class Leadership:
     async def _take_over(self, lease: _Lease) -> None:
         transition = max((lease.spec.lease_transitions or 0) + 1, self._least_transition)
         spec = {**self._claim(), "leaseTransitions": transition, "acquireTime": _now()}
-        await self._write(
-            spec,
-            {
-                ADDRESS_ANNOTATION: self._candidate.address,
-                YIELDS_ANNOTATION: None,
-                SUCCESSOR_ANNOTATION: None,
-            },
-        )
+        await self._write(spec, {ADDRESS_ANNOTATION: self._candidate.address})
 
     async def _renew(self) -> None:
         transition = max(self.transition, self._least_transition)
         spec = {**self._claim(), "leaseTransitions": transition}
-        reason_not_to_lead = self._reason_not_to_lead()
-        notes: dict[str, str | None] = (
-            {YIELDS_ANNOTATION: reason_not_to_lead}
-            if reason_not_to_lead
-            else {YIELDS_ANNOTATION: None, SUCCESSOR_ANNOTATION: None}
-        )
         try:
-            await self._write(spec, notes)
+            await self._write(spec, {})
         except ApiError as error:
             if error.status not in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
                 raise
@@ -275,13 +266,7 @@ class Leadership:
             if self._lease is None or self._lease.spec.holder_identity != self._candidate.identity:
                 self._until = 0.0
                 raise
-            if reason_not_to_lead and SUCCESSOR_ANNOTATION in self._lease.metadata.annotations:
-                self._log.warning(
-                    "releasing the lease", reason=reason_not_to_lead, transition=self.transition
-                )
-                await self._release()
-                return
-            await self._write(spec, notes)
+            await self._write(spec, {})
 
     async def _write(self, spec: dict[str, Any], annotations: dict[str, str | None]) -> None:
         if self._lease is None:

@@ -48,9 +48,7 @@ def controller(seen: Seen) -> Iterator[Diagnosis]:
         what = f"the leading controller renewed its Lease {-ago:.0f} s in the future"
         advice = "set the clocks of this machine and of the controller's node: certificates depend on them"
         yield Diagnosis("warning", what, advice)
-    if lease.yields is not None:
-        yield Diagnosis("warning", f"the leading controller should not lead: {lease.yields}", pods)
-    elif -LATE_SECONDS <= ago <= lease.seconds + LATE_SECONDS:
+    if -LATE_SECONDS <= ago <= lease.seconds + LATE_SECONDS:
         yield Diagnosis("ok", f"{lease.holder} leads")
 
 

@@ -20,7 +20,6 @@ from doctor.seen import (
 )
 from kube.container_status import ContainerStatus, PodCondition
 from kube.events import StoredEvent
-from kube.names import YIELDS_ANNOTATION
 
 Json = dict[str, Any]
 
@@ -62,7 +61,6 @@ def lease(found: Json | None) -> Lease | None:
         "holder": _at(found, "spec", "holderIdentity"),
         "renewed": _at(found, "spec", "renewTime"),
         "seconds": _at(found, "spec", "leaseDurationSeconds") or 0,
-        "yields": _at(found, "metadata", "annotations", YIELDS_ANNOTATION),
     }
     return msgspec.convert(known, Lease)
 

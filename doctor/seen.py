@@ -67,8 +67,6 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     renewed: datetime | None
     seconds: int
     """Seconds that it is valid after a renewal."""
-    yields: str | None = None
-    """The leader's reason not to lead."""
 
 
 class StoredPolicies(msgspec.Struct, frozen=True):

@@ -16,7 +16,6 @@ from tests.cluster.fake_api import FakeApi, cut, refusal, reply, talking_to, wat
 from tests.cluster.objects import bookmark, event, listed, pod
 
 FIRST_LIST = {"limit": "500"}
-SHRINKING = ["500", "250", "125", "62", "31", "15", "7", "3", "1"]
 
 
 @pytest.fixture
@@ -214,14 +213,6 @@ def test_an_event_of_five_megabytes_is_one_event():
     large = pod("b", version="11", annotations={"large": "x" * 5_000_000})
     fake = FakeApi(reply(listed(pod("a"))), watch(event("ADDED", large), end=False))
     follow(fake, {("team", "a"): 4, ("team", "b"): 4}, asked=2)
-
-
-def test_a_list_with_an_object_that_is_too_large_leaves_it_out_and_counts_it_once(too_large):
-    only_name = reply(listed({"metadata": {"namespace": "team", "name": "x"}}))
-    fake = FakeApi(*[too_large] * 9, only_name, watch(b"no JSON\n"), *[too_large] * 9, only_name)
-    counts, _ = follow(fake, {}, asked=22)
-    assert [query.get("limit") for query in fake.queries[:10]] == [*SHRINKING, "1"]
-    assert (counts.lists, counts.troubles) == (2, ["too large", "stale"])
 
 
 def test_an_event_that_is_too_large_is_listed_again(too_large):

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from cluster.leadership import Candidate, Leadership, LeaseTiming
-from kube.names import ADDRESS_ANNOTATION, SUCCESSOR_ANNOTATION, YIELDS_ANNOTATION
+from kube.names import ADDRESS_ANNOTATION
 from tests.cluster.fake_api import FakeApi, talking_to
 from tests.cluster.fake_lease import FakeLease
 
@@ -151,38 +151,29 @@ async def test_a_leader_that_withdraws_hands_over_at_once_and_names_its_successo
     assert (b.leads, b.transition, a.leads, a.leader) == (True, 1, False, "https://b:1")
 
 
-async def test_a_leader_with_a_reason_not_to_lead_leads_on_until_another_without_one_offers_itself(stand):
+async def test_a_leader_with_a_reason_not_to_lead_hands_over_at_once_to_another_without_one(stand):
     lease, _, a, b = stand
-    faults = []
-    a._reason_not_to_lead = lambda: faults[0] if faults else None
     await a._attempt()
-    faults.append("watch of pods: no event for 120 s")
-    await a._attempt()
-    assert (a.leads, lease.stored["metadata"]["annotations"][YIELDS_ANNOTATION]) == (True, faults[0])
-    await a._attempt()
-    assert a.leads
     await b._attempt()
-    assert (a.leads, b.leads) == (True, False)
-    assert lease.stored["metadata"]["annotations"][SUCCESSOR_ANNOTATION] == "b"
+    a._reason_not_to_lead = lambda: "watch of pods: no event for 120 s"
     await a._attempt()
-    assert not a.leads
     await a._attempt()
-    assert not a.leads
+    assert (a.leads, lease.stored["spec"]["holderIdentity"]) == (False, "")
     await b._attempt()
     assert (b.leads, b.transition) == (True, 1)
-    assert lease.stored["metadata"]["annotations"] == {ADDRESS_ANNOTATION: "https://b:1"}
 
 
-async def test_nobody_yields_to_a_standby_that_is_no_better(stand):
-    lease, _, a, b = stand
+async def test_where_none_is_better_a_leader_with_a_reason_not_to_lead_leads_again_and_on(stand):
+    _, clock, a, b = stand
+    await a._attempt()
     a._reason_not_to_lead = b._reason_not_to_lead = lambda: "watch of pods: no event for 120 s"
-    await a._attempt()
-    await b._attempt()
-    await a._attempt()
-    assert (a.leads, SUCCESSOR_ANNOTATION in lease.stored["metadata"]["annotations"]) == (True, False)
-    a._reason_not_to_lead = lambda: None
-    await a._attempt()
-    assert lease.stored["metadata"]["annotations"] == {ADDRESS_ANNOTATION: "https://a:1"}
+    for candidate in (a, b):
+        await candidate._attempt()
+    clock.now += TIMING.duration
+    for _ in range(3):
+        await a._attempt()
+        await b._attempt()
+        assert (a.leads, a.transition, b.leads) == (True, 1, False)
 
 
 async def test_a_standby_with_a_reason_not_to_lead_lets_others_go_first_and_leads_if_none_comes(stand):

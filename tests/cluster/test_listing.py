@@ -8,7 +8,7 @@ import pytest
 
 from cluster import kube_client, listing
 from cluster.kube_client import TooLargeError
-from cluster.listing import list_all, objects_at, pages
+from cluster.listing import list_all, objects_at
 from controller.claims.pods_waiting import template_users
 from controller.claims.template_objects import templates
 from controller.publish.gpu_ledger import gpu_ledgers
@@ -47,28 +47,22 @@ class Pager:
     """An API server that lists objects of given sizes page by page.
 
     Attributes:
-        asked: (limit, objects in the answer) of each request for whole objects.
+        asked: the limit of each request.
     """
 
     def __init__(self, *sizes):
         self.sizes = sizes
         self.asked = []
-        self.most_bytes = 0
 
-    async def request(self, _method, _path, *, query, accept=None):
+    async def request(self, _method, _path, *, query):
         limit, first = int(query["limit"]), int(query.get("continue", 0))
         shown = range(first, min(first + limit, len(self.sizes)))
         more = {"continue": str(shown.stop)} if shown.stop < len(self.sizes) else {}
-        found = [
-            {"metadata": {"name": f"n{each}"}} | ({} if accept else {"x": "x" * self.sizes[each]})
-            for each in shown
-        ]
+        found = [{"metadata": {"name": f"n{each}"}, "x": "x" * self.sizes[each]} for each in shown]
         data = json.dumps({"metadata": more, "items": found}).encode()
-        if accept is None:
-            self.asked.append((limit, len(found)))
+        self.asked.append(limit)
         if len(data) > listing.MAX_ANSWER_BYTES:
             raise TooLargeError
-        self.most_bytes = max(self.most_bytes, len(data))
         return data
 
 
@@ -88,37 +82,16 @@ class TestBound:
         api = Pager(*[900] * 40)
         found = asyncio.run(list_all(api, THINGS))
         assert names(found) == [f"n{each}" for each in range(40)]
-        assert [limit for limit, _ in api.asked] == [500, 250, 125, 62, 31, 15, 7, 7, 7, 7, 7, 7]
+        assert api.asked == [500, 250, 125, 62, 31, 15, 7, 7, 7, 7, 7, 7]
 
     def test_pages_grow_again_after_large_objects(self):
         api = Pager(*[9000] * 3, *[10] * 600)
         assert len(asyncio.run(list_all(api, THINGS))) == 603
-        assert api.asked[-1][0] > 8
+        assert api.asked[-1] > 8
 
-    def test_an_object_that_is_larger_than_an_answer_is_left_out_by_name(self):
-        left_out = []
-
-        async def all_pages():
-            return [
-                each
-                async for page, _ in pages(Pager(10, 20_000, 10), THINGS, left_out=left_out.append)
-                for each in page
-            ]
-
-        assert names(asyncio.run(all_pages())) == ["n0", "n2"]
-        assert left_out == ["n1"]
-
-    def test_who_needs_every_object_hears_of_one_that_is_too_large(self):
-        with pytest.raises(ValueError, match="n1: larger than"):
+    def test_an_object_that_is_larger_than_an_answer_is_an_error(self):
+        with pytest.raises(TooLargeError):
             asyncio.run(list_all(Pager(10, 20_000), THINGS))
-
-    def test_no_object_is_passed_over_where_the_api_server_knows_no_pages(self):
-        class Whole(Pager):
-            async def request(self, method, path, *, query, accept=None):
-                return await super().request(method, path, query=query | {"limit": 500}, accept=accept)
-
-        with pytest.raises(ValueError, match="ignores `limit`"):
-            asyncio.run(list_all(Whole(6000, 6000), THINGS))
 
     def test_an_answer_is_read_only_up_to_the_bound(self):
         async def main():

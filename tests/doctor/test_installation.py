@@ -163,8 +163,3 @@ def test_a_leaf_that_is_not_valid_yet_fails():
     assert [level for level, _ in found] == ["failed", "failed"]
     assert found[0][1].startswith("the leaf is not valid before 2026-11-23T14:00:00Z -- compare the clocks")
     assert found[1][1].startswith("the CA is not valid before ")
-
-
-def test_a_leader_that_should_not_lead_is_a_warning():
-    [line] = lines("controller", lease=lease(yields="pods are not listed"))
-    assert line == ("warning", f"the leading controller should not lead: pods are not listed -- {PODS}")
