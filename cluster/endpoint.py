@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import ssl
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +12,6 @@ from typing import Any
 MAX_ERROR = 300
 """Characters of an error of a kubeconfig that are repeated."""
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-TOKEN_SECONDS = 60.0
-"""How long a token is used; the kubelet replaces the file before the token expires."""
 
 
 class NoApiServerError(Exception):
@@ -41,29 +38,6 @@ class Endpoint:
     proxy: str | None = None
 
 
-class _TokenFile:
-    """The token of a service account, read again every minute."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._header = ""
-        self._read_at = -TOKEN_SECONDS
-
-    async def __call__(self) -> str:
-        return self.read()
-
-    def read(self) -> str:
-        """Return the header's value.
-
-        Raises:
-            OSError: the file cannot be read.
-        """
-        if time.monotonic() - self._read_at >= TOKEN_SECONDS or not self._header:
-            self._header = f"Bearer {self._file.read_text().strip()}"
-            self._read_at = time.monotonic()
-        return self._header
-
-
 def of_service_account(
     folder: Path = SERVICE_ACCOUNT, environment: Mapping[str, str] = os.environ
 ) -> Endpoint:
@@ -75,14 +49,21 @@ def of_service_account(
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
         raise _unusable("this is no pod of a cluster")
-    token = _TokenFile(folder / "token")
+    file = folder / "token"
+
+    async def authorization() -> str:
+        # The kubelet replaces the file before its token expires.
+        return f"Bearer {file.read_text().strip()}"
+
     try:
-        if token.read() == "Bearer ":
-            raise _unusable(f"{folder / 'token'} is empty")
+        if not file.read_text().strip():
+            raise _unusable(f"{file} is empty")
         tls = ssl.create_default_context(cafile=str(folder / "ca.crt"))
     except OSError as error:
         raise _unusable(f"{folder}: {error.strerror or error}") from error
-    return Endpoint(f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}", tls, token)
+    return Endpoint(
+        f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}", tls, authorization
+    )
 
 
 async def of_kubeconfig(file: Path, context: str | None = None) -> Endpoint:

@@ -162,27 +162,16 @@ def _url(path: str, query: Mapping[str, str | int] | None) -> str:
     return f"{path}?{urlencode(query, quote_via=quote)}" if query else path
 
 
-async def connect(kubeconfig: Path | None, context: str | None = None) -> ApiServer:
+@asynccontextmanager
+async def connected(kubeconfig: Path | None, context: str | None = None) -> AsyncIterator[ApiServer]:
     """Connect with a kubeconfig, or with the service account of the pod that this process runs in.
 
     `context` is a context of the kubeconfig; None means its current one.
 
     Raises:
-        NoApiServerError: neither configuration works.
-    """
-    if kubeconfig is None:
-        return ApiServer(of_service_account())
-    return ApiServer(await of_kubeconfig(kubeconfig, context))
-
-
-@asynccontextmanager
-async def connected(kubeconfig: Path | None, context: str | None = None) -> AsyncIterator[ApiServer]:
-    """Connect as `connect` does, and close all connections at the end.
-
-    Raises:
         NoApiServerError: the configuration does not work.
     """
-    api = await connect(kubeconfig, context)
+    api = ApiServer(await of_kubeconfig(kubeconfig, context) if kubeconfig else of_service_account())
     try:
         yield api
     finally:

@@ -41,7 +41,7 @@ class ControllerMetrics:
         self._lists = counter("fraction_injector_lists", "Complete lists read, by resource.", ["resource"])
         self._troubles = counter(
             "fraction_injector_watch_errors",
-            "Lists and watches that failed, and objects left out as too large, by resource and reason.",
+            "Lists and watches that failed, by resource and reason.",
             ["resource", "kind"],
         )
         self.watch_well = gauge(
@@ -51,7 +51,7 @@ class ControllerMetrics:
         )
         for resource in ("nodes", "pods", "gpuledgers", "gpunodes", "resourceslices"):
             self._lists.labels(resource)
-            for kind in ("list", "watch", "stale", "too large"):
+            for kind in ("list", "watch", "stale"):
                 self._troubles.labels(resource, kind)
         self.leading = gauge("fraction_injector_leading", "1 if this replica leads, else 0.")
         self.published = counter("fraction_injector_gpuledger_writes", "GpuLedgers written.")
@@ -92,7 +92,7 @@ class ControllerMetrics:
         self._lists.labels(resource).inc()
 
     def failed(self, resource: str, reason: str) -> None:
-        """Count a list or watch that failed, or an object that is too large."""
+        """Count a list or watch that failed."""
         self._troubles.labels(resource, reason).inc()
 
 

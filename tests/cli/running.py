@@ -3,6 +3,7 @@
 import io
 import json
 import sys
+from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -55,14 +56,11 @@ def run(*arguments, text=None, app=None, env=None):
 def serve(monkeypatch, api):
     """Connect commands to an API server of a few lines, which has the method `request`."""
 
-    async def close():
-        pass
+    @asynccontextmanager
+    async def connected(*_):
+        yield api
 
-    async def connect(*_):
-        api.close = close
-        return api
-
-    monkeypatch.setattr("cluster.kube_client.connect", connect)
+    monkeypatch.setattr("cluster.kube_client.connected", connected)
 
 
 def explain(*arguments, text=None):

@@ -5,7 +5,6 @@ import asyncio
 import pytest
 import trustme
 
-from cluster import endpoint
 from cluster.endpoint import NoApiServerError, of_kubeconfig, of_service_account
 
 IN_POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
@@ -30,22 +29,14 @@ def test_a_pod_uses_its_service_account(folder):
     found = of_service_account(folder, IN_POD)
     assert found.url == "https://10.0.0.1:443"
     assert asyncio.run(found.authorization()) == "Bearer first"
+    (folder / "token").write_text("second")
+    assert asyncio.run(found.authorization()) == "Bearer second"
     assert len(found.tls.get_ca_certs()) == 1
 
 
 def test_the_address_of_a_cluster_with_ipv6_is_in_brackets(folder):
     found = of_service_account(folder, {**IN_POD, "KUBERNETES_SERVICE_HOST": "fd00::1"})
     assert found.url == "https://[fd00::1]:443"
-
-
-def test_the_token_is_read_again_after_a_minute(folder, monkeypatch):
-    now = 1000.0
-    monkeypatch.setattr(endpoint.time, "monotonic", lambda: now)
-    found = of_service_account(folder, IN_POD)
-    (folder / "token").write_text("second")
-    assert asyncio.run(found.authorization()) == "Bearer first"
-    now += endpoint.TOKEN_SECONDS
-    assert asyncio.run(found.authorization()) == "Bearer second"
 
 
 @pytest.mark.parametrize(

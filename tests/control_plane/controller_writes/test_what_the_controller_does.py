@@ -2,12 +2,11 @@
 
 import asyncio
 import base64
-from contextlib import asynccontextmanager
 
 import pytest
 
 from certs.observation import SecretContent
-from cluster.kube_client import JSON_PATCH, connect
+from cluster.kube_client import JSON_PATCH, connected
 from controller.certificates.store import CertificateStore, Installation
 from controller.geometry.mig_manager import MigManager
 from controller.policies.policy_delivery import PolicyDelivery
@@ -35,14 +34,9 @@ from tests.control_plane.test_chart_rbac import CONTROLLER, kubeconfig_of, refus
 from tests.control_plane.test_mig_geometry import CONFIG_MAP, MigNode, create, until_running
 
 
-@asynccontextmanager
-async def connected(control_plane, folder):
+def controller_connected(control_plane, folder):
     """The controller's client, with its token."""
-    api = await connect(kubeconfig_of(control_plane, CONTROLLER, folder / "kubeconfig"))
-    try:
-        yield api
-    finally:
-        await api.close()
+    return connected(kubeconfig_of(control_plane, CONTROLLER, folder / "kubeconfig"))
 
 
 @pytest.mark.parametrize("known", [[], [OTHER], [OTHER, {**OURS, "effect": "NoExecute"}]], ids=len)
@@ -56,7 +50,7 @@ def test_the_controller_holds_nodes_and_lets_them_go(control_plane, stolen, make
         return taints_of([Taint(each["key"], each["effect"]) for each in taints])
 
     async def main():
-        async with connected(control_plane, tmp_path) as api:
+        async with controller_connected(control_plane, tmp_path) as api:
             await api.request("PATCH", path, body=hold_patch(found()), content_type=JSON_PATCH)
             held = found()
             await api.request("PATCH", path, body=release_patch(held.ours), content_type=JSON_PATCH)
@@ -85,7 +79,7 @@ def test_the_controller_takes_its_cordon_back_from_a_node_that_others_uncordoned
     paths = [make_node(annotations=begun), make_node(annotations=begun, labels={}, unschedulable=True)]
 
     async def main():
-        async with connected(control_plane, tmp_path) as api:
+        async with controller_connected(control_plane, tmp_path) as api:
             for path in paths:
                 await MigManager(api, OWN_NAMESPACE, CONFIG_MAP).uncordon(path.rpartition("/")[2], None)
 
@@ -98,7 +92,7 @@ def test_the_controller_takes_its_cordon_back_from_a_node_that_others_uncordoned
 
 def test_the_controller_writes_the_ca_and_touches_its_pods(control_plane, stolen, own_pod, tmp_path):
     async def main():
-        async with connected(control_plane, tmp_path) as api:
+        async with controller_connected(control_plane, tmp_path) as api:
             store = CertificateStore(api, Installation(OWN_NAMESPACE, RELEASE))
             for pem in (b"one", b"one\ntwo"):
                 await store.write_bundle(pem, await store.read_bundle())
@@ -120,7 +114,7 @@ def test_the_controller_touches_its_pods_when_the_policies_change(
     marks = []
 
     async def main():
-        async with connected(control_plane, tmp_path) as api:
+        async with controller_connected(control_plane, tmp_path) as api:
             delivery = PolicyDelivery(api, OWN_NAMESPACE, f"{RELEASE}-policies")
             for values in (VALUES, {**VALUES, "queues": {"new": {"place": "spread"}}}):
                 await asyncio.to_thread(helm.apply, values)
