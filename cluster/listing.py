@@ -42,18 +42,21 @@ def objects_at(
     return Resource(path, path, ObjectReader(struct, lambda found: found, refuse), fields)
 
 
-async def pages(api: ApiServer, resource: Resource[Item]) -> AsyncIterator[tuple[list[Item], ListMeta]]:
+async def pages(
+    api: ApiServer, resource: Resource[Item], most: int | None = None
+) -> AsyncIterator[tuple[list[Item], ListMeta]]:
     """Yield items and metadata of each page of a list; other tasks run while a page is decoded.
 
-    A page has at most PAGE objects, and MAX_ANSWER_BYTES.
+    A page has at most PAGE objects, and MAX_ANSWER_BYTES. With `most`, stop after that number of pages:
+    `continue_` of the last one says whether there are more.
 
     Raises:
         ApiError, OSError, TimeoutError, aiohttp.ClientError: the next page could not be read.
         ValueError: it is not a list.
     """
-    limit = PAGE
+    limit, count = PAGE, 0
     place: dict[str, str | int] = {}
-    while True:
+    while most is None or count < most:
         query: dict[str, str | int] = {"limit": limit, **resource.fields, **place}
         try:
             data = await api.request("GET", resource.path, query=query)
@@ -69,6 +72,7 @@ async def pages(api: ApiServer, resource: Resource[Item]) -> AsyncIterator[tuple
         if not metadata.continue_:
             return
         place["continue"] = metadata.continue_
+        count += 1
 
 
 async def _decoded(resource: Resource[Item], data: bytes) -> tuple[list[Item], ListMeta]:
