@@ -17,7 +17,6 @@ from policies.model.limiters import Limiter
 from policies.model.problems import Problem, did_you_mean, quoted
 from policies.model.schema import Policy
 
-MAX_LIMITERS_NAMED = 20
 _NO_EIGHTHS = "MIG memory is counted in eighths, not in {}"
 
 
@@ -75,9 +74,7 @@ def fraction_problems(
 def limiter_name_problems(name: str, mode: ModeName, source: Source, parts: Parts) -> Iterator[Problem]:
     """Yield why a limiter cannot be used: it is not defined, or it cannot work in the mode."""
     if name not in parts.limiters:
-        known = sorted(parts.limiters)
-        more = ", ..." if len(known) > MAX_LIMITERS_NAMED else ""
-        listed = f"known ones are {', '.join(known[:MAX_LIMITERS_NAMED])}{more}"
+        listed = f"known ones are {', '.join(sorted(parts.limiters))}"
         rule = f'"{name}" is not defined{did_you_mean(name, parts.limiters)}: {listed}; or add a file'
         yield source.problem(f"{rule} with kind: Limiter and name: {name}", "limiter")
     elif MODES[mode].needs_limiter:

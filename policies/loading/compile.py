@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain
 
 from ledger.queue_names import sanitised
 from policies.loading.build import effective_policy, resource_names
@@ -18,14 +18,12 @@ from policies.loading.set_checks import set_problems
 from policies.loading.sources import Parts, Source
 from policies.model.effective import EffectivePolicy
 from policies.model.limiters import Limiter
-from policies.model.problems import MAX_PROBLEMS, PolicyError, Problem
+from policies.model.problems import PolicyError, Problem
 from policies.model.queue_overrides import with_overrides
 from policies.model.quotas import Counted, limits, limits_under
 from policies.model.schema import QueueEntry
 
 DIGEST_LENGTH = 12
-MAX_COMBINATIONS = 20_000
-"""Combinations of queues and policies that their pods can follow; each is compiled when the set is loaded."""
 
 
 def compile_policies(parts: Parts) -> PolicySet:
@@ -37,7 +35,6 @@ def compile_policies(parts: Parts) -> PolicySet:
     by_namespace = {namespace: name for name, (p, _) in parts.policies.items() for namespace in p.namespaces}
     under = _policies_by_queue(parts, by_namespace)
     _raise_for(set_problems(parts, under))
-    _raise_for(_size_problems(parts, under))
     compiled = _compile_all(parts, under)
     _raise_for(chain(_relaxed(parts, compiled), _template_problems(parts, under, compiled)))
     digest = compiled[None, DEFAULT].effective.digest
@@ -63,7 +60,7 @@ def _followed(parts: Parts) -> dict[str, Counted]:
 
 
 def _raise_for(found: Iterator[Problem]) -> None:
-    if problems := list(islice(found, MAX_PROBLEMS)):
+    if problems := list(found):
         raise PolicyError(problems)
 
 
@@ -80,18 +77,6 @@ def _policies_by_queue(parts: Parts, by_namespace: Mapping[str, str]) -> Mapping
             own = {by_namespace.get(namespace, DEFAULT) for namespace in entry.namespaces}
             found[queue] = sorted(own & parts.policies.keys())
     return found
-
-
-def _size_problems(parts: Parts, under: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
-    bases = len(_bases(parts))
-    total = sum(
-        len(under[queue]) if entry.namespaces else bases for queue, (entry, _) in parts.queues.items()
-    )
-    if total > MAX_COMBINATIONS:
-        rule = f"queues and the policies that their pods may follow make {total} combinations"
-        yield Problem(
-            ".", 0, "", f"{rule}, at most {MAX_COMBINATIONS} are read: give queues namespaces, or one policy"
-        )
 
 
 def _compile_all(

@@ -14,9 +14,8 @@ from policies.loading.strict_yaml import MAX_BYTES
 from policies.model.problems import PolicyError, Problem, UnreadableError
 
 ENDINGS = (".yaml", ".yml")
-MAX_FILES = 200
 MAX_TOTAL_BYTES = 4 * MAX_BYTES
-"""Bytes of all files: four ConfigMaps, projected into one folder."""
+"""Bytes of all files, which the controller also gives to webhooks that start."""
 ATTEMPTS = 5
 
 
@@ -29,29 +28,10 @@ def parse_policies(files: Mapping[str, bytes]) -> PolicySet:
     if not files:
         rule = "has no policy file: add one ending in .yaml or .yml with kind: Policy and name: default"
         raise PolicyError([Problem(".", 0, "", rule)])
-    size = sum(map(len, files.values()))
-    if size > MAX_TOTAL_BYTES:
+    if (size := sum(map(len, files.values()))) > MAX_TOTAL_BYTES:
         rule = f"has {size} bytes of policy files; the maximum is {MAX_TOTAL_BYTES}: remove some"
         raise PolicyError([Problem(".", 0, "", rule)])
     return compile_policies(read_parts(files))
-
-
-def parse_adopted(files: Mapping[str, bytes]) -> PolicySet:
-    """Read a policy set from files that another process read, by the rules for a directory.
-
-    Raises:
-        PolicyError: with every problem found, including names that are not read from a directory.
-    """
-    if len(files) > MAX_FILES:
-        raise PolicyError([_too_many(len(files))])
-    strange = [
-        Problem(name, 0, "", "is not the name of a policy file")
-        for name in files
-        if not _is_policy_file(name)
-    ]
-    if strange:
-        raise PolicyError(strange)
-    return parse_policies(files)
 
 
 def load_policies(directory: Path) -> PolicySet:
@@ -96,8 +76,6 @@ def _read_all(folder: Path) -> dict[str, bytes]:
         names = sorted(name for name in os.listdir(folder) if _is_policy_file(name))  # noqa: PTH208  names only
     except OSError as error:
         raise UnreadableError([Problem(".", 0, "", f"cannot be read: {error.strerror}")]) from None
-    if len(names) > MAX_FILES:
-        raise PolicyError([_too_many(len(names))])
     files: dict[str, bytes] = {}
     problems = []
     for name in names:
@@ -108,10 +86,6 @@ def _read_all(folder: Path) -> dict[str, bytes]:
     if problems:
         raise UnreadableError(problems)
     return files
-
-
-def _too_many(files: int) -> Problem:
-    return Problem(".", 0, "", f"has {files} files; the maximum is {MAX_FILES}: merge some")
 
 
 def _is_policy_file(name: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from policies.loading.loader import parse_adopted, parse_policies, read_directory
+from policies.loading.loader import parse_policies, read_directory
 from policies.loading.policy_set import PolicySet
 from policies.model.problems import PolicyError
 
@@ -102,14 +102,14 @@ class LivePolicies:
     def adopt(self, files: Mapping[str, bytes]) -> None:
         """Put a set into force that another process read, if the directory has had no good one yet.
 
-        The rules for a directory apply. The directory's first good set replaces it.
+        The directory's first good set replaces it.
 
         Raises:
             PolicyError: a directory with these files would be rejected.
         """
         if self._current is not None:
             return
-        self._current, self.since = parse_adopted(files), self._clock()
+        self._current, self.since = parse_policies(files), self._clock()
         self._adopted = True
         self.last = Reload(self._current.digest, self.last.error, changed=True, adopted=True)
         self._observe(self.last)

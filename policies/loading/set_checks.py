@@ -20,9 +20,6 @@ from policies.loading.sources import Parts, Source
 from policies.model.problems import Problem, did_you_mean
 from policies.model.schema import Policy, QueueEntry
 
-MAX_NAMED = 5
-"""Policies that one problem lists."""
-
 
 def set_problems(parts: Parts, under: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
     """Yield broken rules in and between files; `under` holds the policies of each queue's pods."""
@@ -113,10 +110,9 @@ def _order_problems(entry: QueueEntry, policies: Sequence[Policy]) -> Iterator[s
     """Yield problems in a queue's order of slices and instances, once for all policies."""
     lacking = [policy.name for policy in policies if policy.resources.prefer is None]
     if lacking:
-        more = f" and {len(lacking) - MAX_NAMED} more" if len(lacking) > MAX_NAMED else ""
-        named = f"{', '.join(lacking[:MAX_NAMED])}{more}"
         where = "" if entry.namespaces else ", or restrict the entry by namespaces"
-        yield f"orders slices and instances, but resources.prefer is missing in policy {named}: add it{where}"
+        what = f"resources.prefer is missing in policy {', '.join(lacking)}: add it{where}"
+        yield f"orders slices and instances, but {what}"
     for policy in policies:
         problem = preference_problem(entry.prefer or (), mode_of(policy))
         if policy.resources.prefer is not None and problem is not None:

@@ -12,11 +12,9 @@ from typing import Any
 from policies.loading.strict_yaml import Document, read_documents
 from policies.loading.validation import validate
 from policies.model.limiters import EXTENSIBLE, Limiter
-from policies.model.problems import MAX_PROBLEMS, Path, PolicyError, Problem
+from policies.model.problems import Path, PolicyError, Problem
 from policies.model.schema import Policy, QueueEntry, Queues
 
-MAX_ENTRIES = 2000
-"""Policies, limiters and queues of one set."""
 LOCK_FILE = "second-lock"
 """File next to the policies, by the chart: the number of the second lock's tables, from the same values."""
 _LOCK_NUMBER = re.compile(rb"[0-9a-f]{8}\n?")
@@ -94,33 +92,19 @@ def read_parts(files: Mapping[str, bytes]) -> Parts:
     return replace(parts, lock_number=files.get(LOCK_FILE, b"").decode().strip())
 
 
-def parts_of(documents: Sequence[Document]) -> Parts:
-    """Validate documents of policies, limiters and queues.
-
-    Raises:
-        PolicyError: with every problem of every document.
-    """
-    if problem := _size_problem(documents):
-        raise PolicyError([problem])
-    return _collect(documents, presets())
-
-
 def _lock_problems(content: bytes) -> list[Problem]:
     if _LOCK_NUMBER.fullmatch(content):
         return []
     return [Problem(LOCK_FILE, 0, "", "must be 8 hexadecimal digits, as the chart writes them")]
 
 
-def _size_problem(documents: Sequence[Document]) -> Problem | None:
-    """Return the problem of too many policies, limiters and queues, before any of them is built."""
-    found = 0
-    for document in documents:
-        queues = document.data.get("queues") if isinstance(document.data, dict) else None
-        found += len(queues) if isinstance(queues, dict) else 1
-    if found <= MAX_ENTRIES:
-        return None
-    rule = f"{found} policies, limiters and queues are more than the maximum of {MAX_ENTRIES}"
-    return Problem(".", 0, "", f"{rule}: name only queues that differ from their namespace's policy")
+def parts_of(documents: Sequence[Document]) -> Parts:
+    """Validate documents of policies, limiters and queues, and add the presets.
+
+    Raises:
+        PolicyError: with every problem of every document.
+    """
+    return _collect(documents, presets())
 
 
 def _collect(documents: Sequence[Document], limiters: Mapping[str, tuple[Limiter, Source]]) -> Parts:
@@ -129,8 +113,6 @@ def _collect(documents: Sequence[Document], limiters: Mapping[str, tuple[Limiter
     tables: dict[type, dict[str, tuple[Any, Source]]] = {Policy: {}, Limiter: {}, QueueEntry: {}}
     base_templates: list[Source] = []
     for document in documents:
-        if len(problems) >= MAX_PROBLEMS:
-            break
         try:
             whole = _with_preset(document)
             part = validate(whole)

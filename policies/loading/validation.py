@@ -15,8 +15,6 @@ from policies.model.limiters import Limiter
 from policies.model.problems import Path, PolicyError, Problem, did_you_mean, quoted
 from policies.model.schema import KINDS, Policy, Queues
 
-MAX_PROBLEMS_OF_A_DOCUMENT = 100
-
 
 def validate(document: Document) -> Policy | Limiter | Queues:
     """Build the model of a document.
@@ -28,7 +26,7 @@ def validate(document: Document) -> Policy | Limiter | Queues:
     try:
         return kind.model_validate(document.data)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=True)[:MAX_PROBLEMS_OF_A_DOCUMENT]
+        found = error.errors(include_url=False, include_context=True)
         raise PolicyError(_problem(document, kind, details) for details in found) from None
 
 

@@ -6,7 +6,6 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 Path = tuple[str | int, ...]
@@ -14,12 +13,8 @@ Path = tuple[str | int, ...]
 
 MAX_VALUE = 60
 MAX_KEY = 253
-MAX_PROBLEMS = 1000
-"""Problems that are collected from one set of files; an admin fixes these first."""
 MAX_SHOWN = 100
 """Problems in the text of an error, which goes into a log line and into /readyz."""
-MAX_KNOWN = 200
-"""Words that are compared with a misspelled one: each takes some microseconds."""
 _BARE_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
 
 
@@ -88,8 +83,5 @@ def quoted(value: Any) -> str:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return the nearest known word as ` (did you mean "..."?)`, or an empty text."""
-    words = list(islice(known, MAX_KNOWN + 1))
-    if len(words) > MAX_KNOWN or len(word) > MAX_KEY:
-        return ""
-    near = difflib.get_close_matches(word, sorted(words), n=1)
+    near = difflib.get_close_matches(word[:MAX_KEY], sorted(known), n=1)
     return f' (did you mean "{near[0]}"?)' if near else ""

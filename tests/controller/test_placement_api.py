@@ -33,7 +33,7 @@ from ledger.messages import (
 from ledger.placement_request import Assumption, OverQuota, Placement, Quota, Unschedulable
 from modes.fraction import Fraction
 from modes.instance import Instance
-from policies.loading.loader import MAX_FILES, MAX_TOTAL_BYTES, parse_adopted
+from policies.loading.loader import MAX_TOTAL_BYTES, parse_policies
 from tests.controller.claims.test_claim_templates import CLAIMED, Api
 from tests.controller.watch.test_ledger_store import ready_state, seen_node, seen_pod
 from tests.ledger.cluster import changed, request_of
@@ -362,7 +362,7 @@ def test_any_replica_gives_the_last_good_policies_as_they_were_read(tmp_path):
     reply = ask(api(state, leads=False, policies=policies.last_good), "GET", "/v1/policies")
     adopted = msgspec.json.decode(reply.content, type=PoliciesReply)
     assert adopted.files == {"default.yaml": "kind: Policy\nname: default\n# größer\n".encode()}
-    assert parse_adopted(adopted.files).digest == adopted.digest
+    assert parse_policies(adopted.files).digest == adopted.digest
     assert policies.detail.startswith("the policies on disk are broken (default.yaml:1: ")
     assert policies.detail.endswith(f"): webhooks that start get {adopted.digest}")
 
@@ -377,6 +377,6 @@ def test_a_replica_that_has_seen_no_good_policies_says_so(tmp_path):
 
 
 def test_the_largest_set_of_policies_fits_into_a_reply():
-    content = b"x" * (MAX_TOTAL_BYTES // MAX_FILES)
-    adopted = PoliciesReply("0" * 16, {f"{n:0{MAX_NAME}d}": content for n in range(MAX_FILES)})
+    content = b"x" * (MAX_TOTAL_BYTES // 200)
+    adopted = PoliciesReply("0" * 16, {f"{n:0{MAX_NAME}d}": content for n in range(200)})
     assert len(msgspec.json.encode(adopted)) < MAX_POLICIES_BYTES

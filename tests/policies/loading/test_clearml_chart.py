@@ -221,33 +221,6 @@ def test_a_queue_of_the_enterprise_chart_has_what_its_own_template_leaves_of_the
     ]
 
 
-FEATURES = """\
-enterpriseFeatures:
-  enabled: true
-  queues:
-    half:
-      templateOverrides:
-        labels: {clearml-injector/fraction: "0.5"}
-    quarter: {templateOverrides: {}}
-agentk8sglue:
-  queue: default
-  basePodTemplate:
-    labels: {clearml-injector/fraction: "0.250"}
-"""
-
-
-def test_queues_of_the_charts_enterprise_features_are_read_where_these_are_enabled():
-    found = read(FEATURES)
-    assert (found.chart, [each.name for each in found.queues]) == ("features", ["half", "quarter"])
-    at = 'enterpriseFeatures.queues.half.templateOverrides.labels."clearml-injector/fraction"'
-    [problem] = problems(FEATURES)
-    assert problem.startswith(f'values.yaml:6: {at}: "0.5" is not allowed')
-    off = FEATURES.replace("true", "false")
-    assert (read(off).chart, [each.name for each in read(off).queues]) == ("open", ["default"])
-    rule = "the chart reads queues here only with enterpriseFeatures.enabled: true"
-    assert problems(off) == [f"values.yaml:3: enterpriseFeatures.queues: {rule}"]
-
-
 BASE_IN_OURS = "kind: Queues\nbasePodTemplate: {labels: {clearml-injector/fraction: LABEL}, env: []}\n"
 
 

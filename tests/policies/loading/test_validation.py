@@ -1,5 +1,9 @@
 """Keys and values that the model does not know, in the admin's words."""
 
+import pytest
+
+from policies.loading.loader import parse_policies
+from policies.model.problems import PolicyError
 from tests.policies.support import problems
 
 
@@ -26,3 +30,11 @@ def test_every_mistake_of_every_file_is_listed_with_file_and_line():
         "e.yaml:1: kind: key is missing: write kind: Policy, Limiter or Queues",
         "f.yaml:1: is not YAML: did not find expected node content",
     ]
+
+
+def test_of_many_mistakes_the_first_hundred_are_shown():
+    keys = "".join(f"key{number}: 1\n" for number in range(150))
+    with pytest.raises(PolicyError) as caught:
+        parse_policies({"default.yaml": f"kind: Policy\nname: default\n{keys}".encode()})
+    lines = str(caught.value).splitlines()
+    assert (len(lines), lines[-1]) == (101, "and 50 more problems")
