@@ -7,7 +7,7 @@ nesting and large files. A number with a decimal point keeps its digits as a Dec
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -63,9 +63,14 @@ def read_documents(file: str, content: bytes) -> list[Document]:
         PolicyError: with the one problem at which reading stopped.
     """
     text = _decode(file, content)
+    documents: list[Document] = []
+    events = yaml.parse(text, Loader=yaml.CSafeLoader)
     try:
-        _refuse_tricks(file, text)
-        nodes = list(yaml.compose_all(text, Loader=yaml.CSafeLoader))
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                first = next(events)
+                builder = _Builder(file, events, {(): _line(first)})
+                documents.append(Document(file, builder.value(first, ()), builder.lines))
     except yaml.MarkedYAMLError as error:
         line = min(error.problem_mark.line + 1 if error.problem_mark else 1, len(text.splitlines()))
         rule = f"is not YAML: {error.problem}{_tab_hint(text, line)}"
@@ -73,8 +78,6 @@ def read_documents(file: str, content: bytes) -> list[Document]:
     except yaml.YAMLError as error:
         rule = f"is not YAML: {str(error).splitlines()[0]}"
         raise PolicyError([Problem(file, 0, "", rule)]) from None
-    builders = [(_Builder(file, {(): _line(node)}), node) for node in nodes]
-    documents = [Document(file, builder.value(node, ()), builder.lines) for builder, node in builders]
     return [document for document in documents if document.data is not None]
 
 
@@ -95,70 +98,66 @@ def _tab_hint(text: str, line: int) -> str:
     return "; indent YAML with spaces, not tabs" if "\t" in indent else ""
 
 
-def _refuse_tricks(file: str, text: str) -> None:
-    """Refuse what no policy needs, before anything is built: deep nesting would overflow PyYAML's C stack."""
-    depth = 0
-    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-        if (anchor := getattr(event, "anchor", None)) is not None:
-            rule = f"anchors and aliases are not supported ({anchor}): write out the value"
-            raise _error(file, event, rule)
-        if (tag := getattr(event, "tag", None)) is not None:
-            raise _error(file, event, f"tags are not supported ({tag}): write the plain value")
-        is_start = isinstance(event, yaml.CollectionStartEvent)
-        depth += is_start - isinstance(event, yaml.CollectionEndEvent)
-        if is_start and depth > MAX_DEPTH:
-            raise _error(file, event, f"is nested more than {MAX_DEPTH} deep")
-
-
 @dataclass(frozen=True, slots=True)
 class _Builder:
-    """Builds one document from its nodes."""
+    """Builds one document from the events of the parser, which does not recurse as PyYAML's composer does."""
 
     file: str
+    events: Iterator[yaml.Event]
     lines: dict[Path, int]
 
-    def value(self, node: yaml.Node, path: Path) -> Any:
-        """Return the value of a node, and remember the lines of what is in it."""
-        if isinstance(node, yaml.ScalarNode):
-            return self._scalar(node)
-        if isinstance(node, yaml.MappingNode):
-            return self._mapping(node, path)
-        paths = [(*path, number) for number in range(len(node.value))]
-        self.lines.update(zip(paths, map(_line, node.value), strict=True))
-        return list(map(self.value, node.value, paths))
+    def value(self, event: yaml.Event, path: Path) -> Any:
+        """Return the value that begins with an event, and remember the lines of what is in it."""
+        if (anchor := getattr(event, "anchor", None)) is not None:
+            rule = f"anchors and aliases are not supported ({anchor}): write out the value"
+            raise _error(self.file, event, rule)
+        if (tag := getattr(event, "tag", None)) is not None:
+            raise _error(self.file, event, f"tags are not supported ({tag}): write the plain value")
+        if isinstance(event, yaml.ScalarEvent):
+            return self._scalar(event)
+        if len(path) >= MAX_DEPTH:
+            raise _error(self.file, event, f"is nested more than {MAX_DEPTH} deep")
+        return self._mapping(path) if isinstance(event, yaml.MappingStartEvent) else self._list(path)
 
-    def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for key_node, value in node.value:
-            key = key_node.value
-            if not isinstance(key_node, yaml.ScalarNode):
-                raise _error(self.file, key_node, "a key must be text, not a list or a mapping")
-            if not isinstance(self._scalar(key_node), str):
-                raise _error(self.file, key_node, f'a key must be text: quote it, "{key}"')
-            if key in found:
-                rule = f"is duplicate (first on line {self.lines[(*path, key)]}): keep one"
-                raise _error(self.file, key_node, f"key {quoted(key)} {rule}")
-            self.lines[(*path, key)] = _line(key_node)
-            found[key] = self.value(value, (*path, key))
+    def _list(self, path: Path) -> list[Any]:
+        found: list[Any] = []
+        while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
+            at = (*path, len(found))
+            self.lines[at] = _line(event)
+            found.append(self.value(event, at))
         return found
 
-    def _scalar(self, node: yaml.ScalarNode) -> Any:
-        text = node.value
-        if node.style:  # quoted, or a block
+    def _mapping(self, path: Path) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        while not isinstance(event := next(self.events), yaml.MappingEndEvent):
+            if isinstance(event, yaml.CollectionStartEvent):
+                raise _error(self.file, event, "a key must be text, not a list or a mapping")
+            if not isinstance(key := self.value(event, path), str):
+                raise _error(self.file, event, f'a key must be text: quote it, "{event.value}"')
+            if key in found:
+                rule = f"is duplicate (first on line {self.lines[(*path, key)]}): keep one"
+                raise _error(self.file, event, f"key {quoted(key)} {rule}")
+            self.lines[(*path, key)] = _line(event)
+            found[key] = self.value(next(self.events), (*path, key))
+        return found
+
+    def _scalar(self, event: yaml.ScalarEvent) -> Any:
+        text = event.value
+        if event.style:  # quoted, or a block
             return text
         if text in _WORDS:
             return _WORDS[text]
         if len(text.lstrip("+-")) > MAX_DIGITS and _DECIMAL.fullmatch(text):
             rule = f"a number may have {MAX_DIGITS} digits; quote {quoted(text)} if it is text"
-            raise _error(self.file, node, rule)
+            raise _error(self.file, event, rule)
         if _INTEGER.fullmatch(text):
             return int(text)
         return Decimal(text) if _DECIMAL.fullmatch(text) and not text.isdigit() else text
 
 
-def _line(found: yaml.Event | yaml.Node) -> int:
+def _line(found: yaml.Event) -> int:
     return found.start_mark.line + 1 if found.start_mark else 1
 
 
-def _error(file: str, found: yaml.Event | yaml.Node, rule: str) -> PolicyError:
+def _error(file: str, found: yaml.Event, rule: str) -> PolicyError:
     return PolicyError([Problem(file, _line(found), "", rule)])

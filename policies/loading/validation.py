@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, get_args
 
@@ -51,7 +51,7 @@ def _rule(kind: type[BaseModel], path: Path, details: ErrorDetails) -> str:
     if what == "missing":
         return "key is missing"
     if what == "extra_forbidden":
-        return f"unknown key{did_you_mean(str(path[-1]), _known_keys(kind, path[:-1]))}"
+        return f"unknown key{did_you_mean(str(path[-1]), set(_keys(kind)))}"
     if isinstance(value, Decimal):
         wanted = "be a whole number" if what == "int_type" else f'be quoted: "{value}"'
         return f"{value} must {wanted}"
@@ -72,24 +72,16 @@ def _near(details: ErrorDetails) -> str:
     return did_you_mean(str(details["input"]), allowed)
 
 
-def _known_keys(kind: type[BaseModel], path: Path) -> Iterable[str]:
-    """Return the keys that the model has at a path."""
-    found: Any = kind
-    for part in path:
-        fields = _by_key(found) if isinstance(found, type) else {}
-        found = fields.get(str(part), found)
-    return _by_key(found)
+def _keys(model: type[BaseModel]) -> Iterator[str]:
+    """Yield the keys of a model and of those below it."""
+    for name, field in model.model_fields.items():
+        yield field.alias or name
+        for part in _models_in(field.annotation):
+            yield from _keys(part)
 
 
-def _by_key(model: Any) -> Mapping[str, Any]:
-    """Return, by key in the file, the model of its value or items, if it has one."""
-    return {
-        field.alias or name: _model_in(field.annotation)
-        for name, field in getattr(model, "model_fields", {}).items()
-    }
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next(filter(None, map(_model_in, get_args(annotation))), None)
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)

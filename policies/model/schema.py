@@ -9,7 +9,6 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from kube.dra import PolicyDriver
 from ledger.placement_request import MAX_ASSUMED_GPUS, Oversized
-from modes.fraction import ALLOWED_SLICES_PER_GPU
 from modes.mode import DEFAULT_MODE, ModeName
 from modes.registry import CLAIM_MODE
 from policies.model.allowances import Capability, HostPath
@@ -268,7 +267,7 @@ class Policy(Part):
     """Name of the policy; the one named `default` must exist."""
     namespaces: list[DnsLabel] = Field(default_factory=list)
     """Namespaces whose pods follow this policy, unless their queue names another policy."""
-    slices_per_gpu: SlicesPerGpu = Field(default=8, json_schema_extra={"enum": list(ALLOWED_SLICES_PER_GPU)})
+    slices_per_gpu: SlicesPerGpu = 8
     """Slices of one GPU, equal to the device plugin's replicas: 2, 4, 8 or 16."""
     fractions: Fractions | None = None
     """Slices by label text, exactly as it must be written; `{}` allows none. A text that is no whole number \

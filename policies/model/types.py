@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
@@ -12,7 +12,6 @@ from pydantic.alias_generators import to_camel
 from kube.device_keys import reserved
 from kube.dra import CEL_NAME, DNS_NAME, DRIVER, MAX_CEL_NAME, MAX_DRIVER, NVIDIA_DRIVER
 from kube.names import MAX_NAME, NVIDIA_DOMAIN
-from modes.fraction import ALLOWED_SLICES_PER_GPU
 from modes.gpu_names import OTHER_SYSTEM_PREFIXES, WHOLE_GPU_NAMES, is_one_gpu
 from modes.memory_text import EXAMPLES, memory_mib
 from policies.model import placeholders
@@ -97,12 +96,6 @@ def _period(text: str) -> str:
     return text
 
 
-def _slices_per_gpu(number: int) -> int:
-    if number not in ALLOWED_SLICES_PER_GPU:
-        raise ValueError(f"is not one of {', '.join(map(str, ALLOWED_SLICES_PER_GPU))}")
-    return number
-
-
 def _harmless_resource(name: str) -> str:
     if not name.startswith(NVIDIA_DOMAIN):
         raise ValueError(f"is never denied: only names in {NVIDIA_DOMAIN} need to be listed: remove it")
@@ -180,5 +173,5 @@ MibLimit = Annotated[int, Field(ge=0, le=1_000_000_000_000)]
 Mib = Annotated[int, Field(ge=1, le=100_000_000)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=253)]
 HarmlessResource = Annotated[Text, AfterValidator(_harmless_resource)]
-SlicesPerGpu = Annotated[int, AfterValidator(_slices_per_gpu)]
+SlicesPerGpu = Literal[2, 4, 8, 16]
 Json = dict[str, Any]

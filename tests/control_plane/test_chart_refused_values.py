@@ -40,6 +40,7 @@ BY_SCHEMA = [
     ("monitoring: {serviceMonitor: {interval: often}}", "interval"),
     ("webhook: {service: {ipFamilies: [IPv5]}}", "ipFamilies"),
     ("agent: {enabled: true, divide: ['0,1']}", "'0,1' does not match pattern"),
+    ("agent: {enabled: true, trustedResources: ['gpu']}", "'gpu' does not match pattern"),
     ("limiters: {own: {librry: {}}}", "librry"),
     ("limiters: {hami-core: {extends: hami-core, env: {A: b}}}", "env"),
     ("limiters: {own: {extends: none}}", "hami-core"),

@@ -50,7 +50,7 @@ def test_what_no_policy_may_allow_is_a_mistake(allow, expected):
         ("aliases: {hami: true, gpucores: compute}\nresources: {mode: mig}", "a MIG instance has its own"),
         ("aliases: {gpucores: half}", "aliases.gpucores: "),
         ("container: {sidecars: [{name: a}, {}]}", "container.sidecars[1]: matches no sidecar: set its name"),
-        ("slicesPerGpu: 5", 'slicesPerGpu: "5" is not one of 2, 4, 8, 16'),
+        ("slicesPerGpu: 5", 'slicesPerGpu: "5" should be 2, 4, 8 or 16'),
         ("limiter: hami", 'limiter: "hami" is not defined (did you mean "hami-core"?)'),
         ("limits: {from: node}", "limits.from: "),
         ("resources: {prefer: [mig, pooled]}", "resources.prefer: must list mig and the policy's own mode,"),
