@@ -14,6 +14,7 @@ PUBLIC = (
     "model.allowances",
     "model.effective",
     "model.label_advice",
+    "model.limiters",
     "model.pod_keys",
     "model.problems",
     "model.sidecars",

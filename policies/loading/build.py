@@ -21,8 +21,6 @@ from policies.model.effective import (
     EnvVar,
     IdleRule,
     ImageChoice,
-    InitContainer,
-    LimiterVolume,
     LimitsFrom,
     MemoryBounds,
 )
@@ -40,15 +38,15 @@ def effective_limiter(limiter: Limiter, mode: ModeName, compute: str | int = "no
     compute_env = {}
     if compute != "none" and limiter.ld_preload is not None:
         compute_env[COMPUTE_LIMIT] = "{percent}" if compute == "same-as-memory" else str(compute)
-    library, cache, image = limiter.library, limiter.cache, limiter.image
+    image = limiter.image
     choices = sorted(image.choices.items(), key=lambda item: (-item[1], item[0])) if image else []
     return EffectiveLimiter(
         name=limiter.name,
         env=_env(compute_env | limiter.env | part.env),
         preload=limiter.ld_preload,
-        init_container=_init_container(limiter),
-        library=LimiterVolume(library.mount_path, library.size_limit) if library else None,
-        cache=LimiterVolume(cache.mount_path, cache.size_limit) if cache else None,
+        init_container=limiter.init_container,
+        library=limiter.library,
+        cache=limiter.cache,
         host_pid=limiter.host_pid,
         image_pattern=image.pattern if image else None,
         images=tuple(ImageChoice(mib, reference) for reference, mib in choices),
@@ -157,20 +155,6 @@ def _fraction_table(
 
 def _env(variables: Mapping[str, str]) -> tuple[EnvVar, ...]:
     return tuple(EnvVar(name, value) for name, value in variables.items())
-
-
-def _init_container(limiter: Limiter) -> InitContainer | None:
-    part = limiter.init_container
-    if part is None:
-        return None
-    return InitContainer(
-        part.image,
-        tuple(part.command),
-        _env(part.env),
-        part.run_as_user,
-        part.image_pull_policy,
-        tuple(part.image_pull_secrets),
-    )
 
 
 def mode_of(policy: Policy) -> type[Mode]:

@@ -14,6 +14,7 @@ from ledger.placement_request import Demands, Quota
 from modes.fraction import Fraction
 from modes.mode import Mode
 from policies.model.allowances import Allowances
+from policies.model.limiters import InitContainerPart, VolumePart
 from policies.model.sidecars import Sidecar
 
 MAX_GPUS = 16
@@ -39,25 +40,6 @@ class EnvVar(msgspec.Struct, frozen=True):
     value: str
 
 
-class InitContainer(msgspec.Struct, frozen=True):
-    """The container that copies the limiter's library into the library volume, before all others run."""
-
-    image: str
-    command: tuple[str, ...]
-    env: tuple[EnvVar, ...]
-    run_as_user: int
-    image_pull_policy: str | None
-    image_pull_secrets: tuple[str, ...] = ()
-    """Added to those of the pod."""
-
-
-class LimiterVolume(msgspec.Struct, frozen=True):
-    """An emptyDir of the limiter in GPU containers."""
-
-    mount_path: str
-    size_limit: str
-
-
 class ImageChoice(msgspec.Struct, frozen=True):
     """An image that limits itself, and its limit in MiB."""
 
@@ -73,10 +55,10 @@ class EffectiveLimiter:
     env: tuple[EnvVar, ...] = ()
     preload: str | None = None
     """Path of the library that comes first in LD_PRELOAD."""
-    init_container: InitContainer | None = None
-    library: LimiterVolume | None = None
+    init_container: InitContainerPart | None = None
+    library: VolumePart | None = None
     """The init container fills it, and GPU containers mount it read-only."""
-    cache: LimiterVolume | None = None
+    cache: VolumePart | None = None
     """Writable, one for each GPU container: containers cannot share the limiter's accounting file."""
     host_pid: bool = False
     image_pattern: str | None = None

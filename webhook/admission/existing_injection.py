@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from policies.model.effective import LimiterVolume
+from policies.model.limiters import VolumePart
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.exact_match import Json, is_empty_dir, same, volume_filled_by
 
@@ -36,7 +36,7 @@ class ExistingInjection:
         self.is_empty = not spec
         """Whether no earlier review can have written anything."""
 
-    def library(self, gpu: Sequence[ContainerRef], filler: Json, library: LimiterVolume) -> str | None:
+    def library(self, gpu: Sequence[ContainerRef], filler: Json, library: VolumePart) -> str | None:
         """Return the volume with the limiter's library for all GPU containers; None if there is none.
 
         An init container that equals `filler` and runs before them fills it. No other container may mount it,
@@ -58,7 +58,7 @@ class ExistingInjection:
         ours = [name for name in found if name not in others]
         return max(ours, key=mounted.__getitem__, default=None)
 
-    def cache(self, ref: ContainerRef, cache: LimiterVolume) -> str | None:
+    def cache(self, ref: ContainerRef, cache: VolumePart) -> str | None:
         """Return the cache volume of a GPU container, which only it mounts; None if it has none."""
         for mount in _mounts(self._containers.get(ref.path, {})):
             name = mount["name"]

@@ -9,7 +9,8 @@ from typing import Any
 from kube.device_keys import VISIBLE_DEVICES
 from kube.names import GPU_MEMORY_LABEL, MAX_LABEL_VALUE
 from kube.quantity import parse_quantity
-from policies.model.effective import EffectiveLimiter, InitContainer, LimiterVolume
+from policies.model.effective import EffectiveLimiter
+from policies.model.limiters import InitContainerPart, VolumePart
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.existing_injection import ExistingInjection
@@ -104,7 +105,7 @@ class Volumes:
         at, value = ("/0", named) if self._spec.init_containers else ("", [named])
         return [add(f"/spec/initContainers{at}", value), *append("/spec/imagePullSecrets", known, secrets)]
 
-    def _library(self, library: LimiterVolume) -> str:
+    def _library(self, library: VolumePart) -> str:
         if self._library_name is None:
             self._library_name = self._new(LIBRARY_VOLUME, library.size_limit)
         return self._library_name
@@ -192,12 +193,12 @@ def _mount_taken(container: Container, path: str) -> Denial:
     )
 
 
-def _init_container(init: InitContainer) -> dict[str, Any]:
+def _init_container(init: InitContainerPart) -> dict[str, Any]:
     """Return the fields of our init container that are the same in all pods.
 
     The pull policy is not among them: the API server's AlwaysPullImages changes it.
     """
-    variables = {VISIBLE_DEVICES: "void"} | {variable.name: variable.value for variable in init.env}
+    variables = {VISIBLE_DEVICES: "void"} | init.env
     return {
         "image": init.image,
         "command": list(init.command),
