@@ -4,62 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from modes.fraction import Fraction
 from modes.registry import MODES
-from policies.loading.build import limits_source, mode_of, resource_of
+from policies.loading.build import resource_of
 from policies.loading.policy_set import DEFAULT, PolicySet
 from policies.loading.sources import Source
 from policies.model.limiters import Limiter
 from policies.model.problems import Problem
-from policies.model.schema import Policy
 
 
 def lint(policy_set: PolicySet) -> list[Problem]:
     """Return advice on a valid set, by file and line."""
     found = {*_limiters(policy_set), *_unused(policy_set), *_quotas(policy_set), *_slices(policy_set)}
-    return sorted({*found, *_fractions(policy_set), *_containers(policy_set), *_memory(policy_set)})
-
-
-def _containers(policy_set: PolicySet) -> Iterator[Problem]:
-    for policy, source in policy_set.parts.policies.values():
-        mode = MODES[policy.resources.mode]
-        if policy.containers == "any-gpu" and mode.several_gpus_problem is not None:
-            rule = f"any-gpu has no effect in mode {mode.name}, in which placement chooses no GPUs"
-            yield source.problem(rule, "containers")
-
-
-def _memory(policy_set: PolicySet) -> Iterator[Problem]:
-    for policy, source in policy_set.parts.policies.values():
-        if policy.memory.allowed and policy.limits.source == "agent" and not mode_of(policy).is_claimed:
-            rule = "with limits.from agent, a pod's limit is the fewest slices that hold its request"
-            yield source.problem(rule, "memory", "allowed")
-
-
-def _limits_exactly(policy: Policy) -> bool:
-    """Whether a share that is no whole number of slices is limited to its text."""
-    return limits_source(policy) == "admission" or mode_of(policy).is_claimed
+    return sorted({*found, *_fractions(policy_set)})
 
 
 def _fractions(policy_set: PolicySet) -> Iterator[Problem]:
     """Yield what each text that is not a whole number of slices leaves unused."""
     parts = policy_set.parts
-    tables = [
-        (policy.fractions, policy.slices_per_gpu, _limits_exactly(policy), source)
-        for policy, source in parts.policies.values()
-    ]
-    for queue, (entry, source) in parts.queues.items():
-        effective = [each.effective for key, each in policy_set.compiled.items() if key[0] == queue]
-        under = {(each.slices_per_gpu, each.writes_limits or each.mode.is_claimed) for each in effective}
-        tables += [(entry.fractions, *each, source) for each in under]
-    for table, slices_per_gpu, writes_limits, source in tables:
-        for text in table or ():
-            fraction = Fraction.rounded_up(text, slices_per_gpu)
-            if fraction.is_rounded_up and not writes_limits:
-                rule = f"takes {fraction.slices} of {slices_per_gpu} slices; with limits.from agent, it"
-                yield source.problem(f"{rule} is limited to these, not to {text}", "fractions", text)
-            elif fraction.is_rounded_up:
-                rule = f"takes {fraction.slices} of {slices_per_gpu} slices and is limited to {text}"
-                unused = fraction.slices / slices_per_gpu - fraction.ratio[0] / fraction.ratio[1]
+    for (queue, name), compiled in policy_set.compiled.items():
+        policy, source = compiled.effective, parts.queues[queue][1] if queue else parts.policies[name][1]
+        is_exact = policy.writes_limits or policy.mode.is_claimed
+        for text, fraction in policy.fractions.items():
+            if is_exact and fraction.is_rounded_up and source.line("fractions", text) is not None:
+                unused = fraction.slices / policy.slices_per_gpu - fraction.ratio[0] / fraction.ratio[1]
+                rule = f"takes {fraction.slices} of {policy.slices_per_gpu} slices and is limited to {text}"
                 rule += f": each such pod leaves {unused:.1%} of a GPU unused"
                 yield source.problem(rule, "fractions", text)
 

@@ -24,9 +24,6 @@ def test_the_built_in_policy_leaves_nothing_to_say():
         ("quotas: {queues: {q: {slices: 1}}}\n", 4, "only a quota of the namespace always applies"),
         ("quotas: {namespaces: {m: {slices: 1}}}\n", 4, "pods of m follow policy default"),
         ('fractions: {"0.2": 2}\n', 4, "is limited to 0.2: each such pod leaves 5.0% of a GPU unused"),
-        ('fractions: {"0.2": 2}\nlimits: {from: agent}\n', 4, "with limits.from agent, it is limited to"),
-        ("limits: {from: agent}\nmemory: {allowed: true}\n", 5, "limit is the fewest slices that hold its"),
-        ("containers: any-gpu\nresources: {mode: pooled}\n", 4, "any-gpu has no effect in mode pooled"),
         ("slicesPerGpu: 4\n", 4, "4 differs from policy default (8) on the same nvidia.com/gpu-{index}"),
     ],
 )
