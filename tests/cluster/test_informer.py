@@ -221,21 +221,6 @@ def test_an_event_that_is_too_large_is_listed_again(too_large):
     assert counts.troubles == ["stale"]
 
 
-def test_a_watch_tells_when_it_gets_events_and_when_it_does_not():
-    health = Health()
-    fake = FakeApi(
-        refusal(403),
-        reply(listed(pod("a"))),
-        watch(bookmark("11")),
-        watch(),
-        refusal(500),
-        watch(event("ADDED", pod("b", version="12")), end=False),
-    )
-    follow(fake, {("team", "a"): 4, ("team", "b"): 4}, asked=6, health=health)
-    failed = ["the watch ended without an event", "ApiError"]
-    assert health.said[:7] == ["ApiError", "answered", "observed", "observed", *failed, "observed"]
-
-
 def resource_slice(name, version="11"):
     card = {
         "name": "gpu-0",

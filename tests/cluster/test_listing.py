@@ -9,31 +9,8 @@ import pytest
 from cluster import kube_client, listing
 from cluster.kube_client import TooLargeError
 from cluster.listing import list_all, objects_at
-from controller.claims.pods_waiting import template_users
-from controller.claims.template_objects import templates
-from controller.publish.gpu_ledger import gpu_ledgers
-from controller.watch.card_claims import card_claims
-from controller.watch.claim_cards import offered_slices
-from controller.watch.gpu_node import gpu_nodes
-from controller.watch.resources import nodes, pods
-from modes.resource_names import ResourceNames
-from service import yielding
 from tests.cluster.fake_api import FakeApi, reply, talking_to
 from tests.cluster.objects import listed, pod
-
-LARGEST = 1_450_000
-"""Bytes of an object that etcd accepts by default; JSON writes each `<` in it as six."""
-RESOURCES = [
-    pods(ResourceNames()),
-    pods(ResourceNames(), with_mig=True),
-    nodes(ResourceNames()),
-    card_claims(),
-    offered_slices(),
-    gpu_nodes(),
-    gpu_ledgers(),
-    templates(),
-    template_users("team"),
-]
 
 
 class Named(msgspec.Struct):
@@ -103,38 +80,3 @@ class TestBound:
                 assert await api.request("GET", "/api/v1/pods") == b'{"ok": true}'
 
         asyncio.run(main())
-
-
-@pytest.mark.parametrize("resource", RESOURCES, ids=lambda each: f"{each.name} {each.path}")
-def test_a_page_of_the_largest_objects_of_any_resource_is_read_within_the_bound(resource):
-    text = json.dumps("<" * LARGEST).replace("<", "\\u003c").encode()
-    one = b'{"metadata":{"name":"a","uid":"a"},"spec":{"containers":[]},"status":{"note":%b}}' % text
-
-    class Api:
-        def __init__(self):
-            self.limits = []
-
-        async def request(self, _method, _path, *, query):
-            self.limits.append(query["limit"])
-            if query["limit"] * len(one) > kube_client.MAX_ANSWER_BYTES:
-                raise TooLargeError
-            return b'{"metadata":{},"items":[%b]}' % one
-
-    api = Api()
-    asyncio.run(list_all(api, resource))
-    assert api.limits[-1] == 1
-
-
-async def test_other_tasks_may_run_between_two_objects(monkeypatch):
-    monkeypatch.setattr(yielding, "TIME_SLICE_SECONDS", 0.0)
-
-    async def count_steps():
-        while True:
-            steps[0] += 1
-            await asyncio.sleep(0)
-
-    steps = [0]
-    others = asyncio.create_task(count_steps())
-    await list_all(Pager(10, 10, 10), THINGS)
-    others.cancel()
-    assert steps[0] == 4

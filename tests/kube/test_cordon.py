@@ -29,7 +29,3 @@ def test_what_is_written_is_read_back():
 def test_a_bad_value_is_reported(text, said):
     found = problem(text, [0, 1])
     assert found is None if said is None else said in found
-
-
-def test_while_the_device_plugin_is_away_any_number_may_be_right():
-    assert problem("7", []) is None

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from kube.events import CLUSTER_NAMESPACE, event, event_name
+from kube.events import event, event_name
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
 
@@ -20,8 +20,3 @@ def test_an_event_is_in_the_namespace_of_its_object():
     assert made["involvedObject"] == {"apiVersion": "v1", **involved}
     assert (made["type"], made["reason"], made["message"]) == ("Normal", "Reason", "text")
     assert made["firstTimestamp"] == made["lastTimestamp"] == "2026-11-21T10:00:00Z"
-
-
-def test_an_event_on_an_object_without_namespace_is_a_warning_in_the_default_one():
-    made = event({"kind": "Node", "name": "n", "uid": "u"}, "BadCordon", "text", name="n.1", now=NOW)
-    assert (made["metadata"]["namespace"], made["type"]) == (CLUSTER_NAMESPACE, "Warning")

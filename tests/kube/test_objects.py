@@ -26,7 +26,3 @@ def preference(weight, key="metadata.name", values=("n",)):
 def test_the_preferred_node(preferences, expected):
     found = {"preferredDuringSchedulingIgnoredDuringExecution": preferences}
     assert preferred_node(msgspec.convert(found, NodeAffinity)) == expected
-
-
-def test_without_affinity_no_node_is_preferred():
-    assert preferred_node(None) is None

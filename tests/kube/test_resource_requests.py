@@ -89,10 +89,3 @@ def test_the_request_is_the_peak_of_what_runs_at_any_time(init, regular) -> None
 )
 def test_only_a_plain_index_after_the_prefix_is_a_gpu(name: str, index: int | None) -> None:
     assert NAMES.unit(name) == index
-
-
-def test_pooled_names_and_mig_instances_count_too() -> None:
-    assert NAMES.counts("nvidia.com/gpu.shared")
-    assert NAMES.counts("nvidia.com/mig-1g.10gb")
-    assert not NAMES.counts("nvidia.com/mig-large")
-    assert not ResourceNames("other.com/gpu-", ("other.com/gpu",)).counts("nvidia.com/gpu")

@@ -3,16 +3,14 @@
 import json
 import re
 
-import msgspec
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kube.dra import CEL_NAME, DNS_NAME, DRIVER, NVIDIA_DRIVER, ClaimNames, CustomCards
+from kube.dra import DRIVER, NVIDIA_DRIVER, ClaimNames
 from modes.claim import (
     ClaimedShare,
     are_large_enough,
-    custom_cards_of,
     most_sizes,
     needs_sizes,
     request_name,
@@ -21,8 +19,7 @@ from modes.claim import (
 )
 from modes.claim_name import MAX_NAME, MAX_SIZES, has_name, named_share, share_of_name, sizes_of_name
 from modes.fraction import Fraction
-from modes.gpu_kinds import GpuKinds, is_pattern, matches
-from tests.effort import examples
+from modes.gpu_kinds import GpuKinds, matches
 
 HALF = Fraction(4, 8)
 MEMORY = Fraction.of_memory(5120, 8)
@@ -149,60 +146,13 @@ def test_requested_memory_is_eighths_of_the_smallest_card_that_holds_it(mib, eig
     assert share.most_mib((24576, 81920)) == mib
 
 
-def test_requested_memory_of_several_containers_counts_as_if_each_had_a_card_of_its_own():
-    parts = [Fraction.of_memory(30720, 8), Fraction.of_memory(3072, 8)]
-    share = named_share(Fraction.of_memory(33792, 8).shared_by(parts), ())
-    assert share.eighths((40960, 81920)) == 6 + 1
-    assert share.eighths(()) == 16
-
-
-def test_a_share_is_of_the_largest_card_that_it_may_get():
-    share = named_share(HALF, (24576, 81920))
-    assert [share.most_mib(cards) for cards in [(24576, 81920), (24576,), (), (9,)]] == [
-        40960,
-        12288,
-        40960,
-        40960,
-    ]
-    whole = named_share(Fraction(16, 8), ())
-    assert [whole.most_mib(cards) for cards in [(24576, 81920), ()]] == [163840, None]
-
-
 def test_a_name_that_nobody_made_is_read_without_an_error():
     digest = "0123456789abcdef"
     assert share_of_name(f"gpu-fraction-1of0-{digest}").eighths(()) == 8
     assert share_of_name(f"gpu-fraction-0mi-{digest}").eighths(()) == 8
 
 
-@given(PARTS, PARTS, SIZES, st.sampled_from([DRIVER, NVIDIA_DRIVER]))
-def test_shares_have_one_name_only_if_their_claims_are_equal(one, other, sizes, driver):
-    both = [(DRIVER, one, possible(one, sizes)), (driver, other, possible(other, sizes, driver))]
-    assume(all(found or not needs_sizes(fraction, name) for name, fraction, found in both))
-    first, second = [ClaimedShare(name, fraction, found) for name, fraction, found in both]
-    if template_name(first) == template_name(second):
-        assert template_spec(first) == template_spec(second)
-
-
-@given(st.text(max_size=200))
-def test_other_names_have_no_sizes(text):
-    assert sizes_of_name(text) is None
-    assert sizes_of_name(f"gpu-fraction-{text}") is None
-
-
 HOSTILE = ["a'", '"', "\\", "(", ")", "') || true", "a b", "[", "\n", "${x}", "A'+'", "a|b", "^", "$", ""]
-
-
-@given(st.text(max_size=63))
-def test_texts_are_in_an_expression_only_if_they_are_patterns(text):
-    share = ClaimedShare(DRIVER, HALF, kinds=GpuKinds((text,)))
-    if not is_pattern(text):
-        with pytest.raises(ValueError, match="no pattern"):
-            template_spec(share)
-        return
-    [expression] = selectors(share)
-    between = expression.partition("matches('")[2]
-    assert between.endswith("')")
-    assert not set("'\\\n\"") & set(between[:-2])
 
 
 def selectors(share):
@@ -341,42 +291,6 @@ def test_a_claim_of_a_custom_driver_has_its_names_only():
     assert model.startswith(f"'model' in {attributes} && {attributes}.model.matches('")
 
 
-def test_containers_on_one_card_of_a_custom_driver_share_its_own_attribute():
-    share = Fraction.of_memory(3, 8).shared_by([Fraction.of_memory(1, 8), Fraction.of_memory(2, 8)])
-    devices = template_spec(ClaimedShare("gpu.example.com", share, custom=OTHERS))["spec"]["devices"]
-    assert devices["constraints"] == [{"matchAttribute": "gpu.example.com/serial"}]
-
-
-CEL_NAMES = st.from_regex(CEL_NAME).filter(lambda name: len(name) <= 32)
-DOMAINS = st.from_regex(DNS_NAME).filter(lambda name: len(name) <= 63)
-
-
-@settings(max_examples=examples(100))
-@given(DOMAINS, st.builds(ClaimNames, DOMAINS, CEL_NAMES, CEL_NAMES, CEL_NAMES), PARTS, st.booleans())
-def test_a_claims_expressions_say_how_the_cards_of_its_driver_are_read(driver, names, fraction, has_kinds):
-    kinds = GpuKinds(("A100",), 100) if has_kinds else GpuKinds()
-    spec = template_spec(ClaimedShare(driver, fraction, (81_920_000,), kinds, custom=names))
-    request = spec["spec"]["devices"]["requests"][0]
-    asked = request["firstAvailable"][0] if "firstAvailable" in request else request["exactly"]
-    read = custom_cards_of(each["cel"]["expression"] for each in asked["selectors"])
-    product_name = names.product_name if has_kinds else "productName"
-    assert read == CustomCards(driver, names.capacity, product_name)
-
-
-@given(st.integers(0, 4), st.text(max_size=300))
-def test_a_name_that_cel_would_not_read_as_one_makes_no_claim(which, text):
-    values = ["gpu.example.com", *msgspec.structs.astuple(OTHERS)]
-    values[which] = text
-    driver, *names = values
-    share = ClaimedShare(driver, HALF, (81920,), custom=ClaimNames(*names))
-    most = (63, 253, 32, 32, 32)[which]
-    if re.fullmatch(DNS_NAME if which < 2 else CEL_NAME, text) and len(text) <= most:
-        assert template_spec(share)
-        return
-    with pytest.raises(ValueError, match="Expected `str`"):
-        template_spec(share)
-
-
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_hostile_text_makes_a_claim(text):
     of_models = ClaimedShare(DRIVER, HALF, kinds=GpuKinds((text,)))
@@ -387,7 +301,3 @@ def test_no_hostile_text_makes_a_claim(text):
     ):
         with pytest.raises(ValueError, match=r"no pattern|Expected `str`"):
             template_spec(share)
-
-
-def test_the_claims_of_known_drivers_name_no_custom_one():
-    assert custom_cards_of(selectors(ClaimedShare(DRIVER, HALF, (81920,), GpuKinds(("A100",))))) is None

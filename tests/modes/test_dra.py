@@ -1,6 +1,6 @@
 """Mode dra: a claim instead of amounts, of one of two drivers."""
 
-from kube.dra import DRIVER, NVIDIA_DRIVER
+from kube.dra import DRIVER
 from modes.dra import ByClaim
 from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
@@ -9,20 +9,11 @@ from tests.ledger.cluster import gpu_node
 MODE = ByClaim(DRIVER, ResourceNames(), frozenset())
 
 
-def test_a_pod_gets_no_amounts():
-    assert MODE.amounts(Fraction(4, 8), ()) == {}
-    assert MODE.is_claimed
-
-
 def test_what_the_pod_requests_of_nvidia_is_replaced_and_single_gpus_are_denied():
     assert MODE.kinds["nvidia.com/gpu"].is_replaced
     assert MODE.kinds["clear.ml/fraction-1"].is_replaced
     assert MODE.kinds["nvidia.com/gpu-3"].is_index
     assert MODE.kinds["nvidia.com/mig-1g.5gb"].is_other_system
-
-
-def test_only_the_agents_driver_limits_by_itself():
-    assert [ByClaim.limits_itself(name) for name in (DRIVER, NVIDIA_DRIVER)] == [True, False]
 
 
 def test_no_resource_name_is_for_the_mode():
@@ -33,7 +24,3 @@ def test_no_resource_name_is_for_the_mode():
 def test_the_ledger_counts_nothing_of_a_node():
     node = gpu_node("node", 2, 81920)
     assert (ByClaim.gpu_count(node), ByClaim.slices(node), ByClaim.fit(node, Fraction(1, 8))) == (None, 0, 0)
-
-
-def test_a_share_names_its_driver():
-    assert DRIVER in MODE.share_text(Fraction(4, 8))

@@ -33,17 +33,6 @@ def test_any_other_text_is_refused(text: str) -> None:
         Fraction.from_text(text, 8)
 
 
-@given(st.text(max_size=8), st.sampled_from(ALLOWED_SLICES_PER_GPU))
-@settings(max_examples=examples(1000))
-def test_a_text_is_refused_or_exactly_its_own_number(text: str, slices_per_gpu: int) -> None:
-    try:
-        fraction = Fraction.from_text(text, slices_per_gpu)
-    except ValueError:
-        return
-    whole, _, decimals = text.partition(".")
-    assert fraction.slices * 10 ** len(decimals) == int(whole + decimals) * slices_per_gpu
-
-
 @pytest.mark.parametrize(("slices", "slices_per_gpu"), [(0, 8), (9, 8), (12, 8), (-1, 8), (1, 3), (1, 32)])
 def test_there_is_no_half_of_a_second_gpu_and_no_other_division(slices: int, slices_per_gpu: int) -> None:
     with pytest.raises(ValueError, match=r"slices"):
@@ -75,11 +64,6 @@ def test_an_exact_share_of_several_gpus_is_limited_on_each() -> None:
     shares = Fraction.rounded_up("0.95", 8).on_each_of(2)
     assert (shares.slices, shares.slices_on_each, shares.gpus) == (16, 8, 2)
     assert (shares.is_whole, shares.share_mib(1000)) == (False, 950)
-
-
-def test_an_exact_share_is_a_part_of_one_gpu() -> None:
-    with pytest.raises(ValueError, match="not a part"):
-        Fraction(2, 8, exact=(3, 3))
 
 
 def test_a_share_of_memory_is_rounded_down() -> None:

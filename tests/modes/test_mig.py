@@ -3,15 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.mig import Mig
-from modes.mig_choice import fit
-from modes.mig_profiles import CARDS, MigProfile, card_of_product, card_of_profiles
-from modes.units import POOL, profile_of_product, profile_of_resource
+from modes.mig_profiles import MigProfile, card_of_product, card_of_profiles
+from modes.units import POOL, profile_of_resource
 
 A100_40, A100_80, H100, A30 = (
     "NVIDIA-A100-SXM4-40GB",
@@ -19,7 +16,6 @@ A100_40, A100_80, H100, A30 = (
     "NVIDIA-H100-80GB-HBM3",
     "NVIDIA-A30",
 )
-PRODUCTS = {A100_40: CARDS[1], A100_80: CARDS[2], H100: CARDS[3], A30: CARDS[0]}
 
 
 def units(*profiles):
@@ -76,12 +72,6 @@ def test_the_strategy_single_offers_its_one_profile_as_whole_gpus():
     assert Mig.gpu_count(offering) == (2, 0)
     (only,) = Mig.instances(Fraction(4, 8), [offer(product, (POOL,))])
     assert (only.profile.name, only.is_pool, only.indices, only.products) == ("3g.40gb", True, (), (product,))
-
-
-def test_time_sliced_instances_are_no_strategy_single():
-    assert profile_of_product(f"{A100_80}-MIG-1g.10gb-SHARED") is None
-    assert profile_of_product(f"{A100_80}-SHARED") is None
-    assert profile_of_product(f"{A100_80}-MIG-1g.10gb.me").name == "1g.10gb.me"
 
 
 def test_a_node_that_is_divided_on_demand_offers_all_that_its_card_can_have():
@@ -149,39 +139,3 @@ def test_a_node_holds_as_many_pods_as_it_has_instances_of_the_profile_that_they_
     offering = node(A100_80, ("1g.10gb", 3), ("2g.20gb", 2))
     assert [Mig.fit(offering, Fraction(slices, 8)) for slices in (1, 2, 3)] == [3, 2, 0]
     assert Mig.slices(offering) == 5
-
-
-def offered(product, positions):
-    profiles = PRODUCTS[product].profiles
-    resources = {profiles[position % len(profiles)].resource for position in positions}
-    return offer(product, tuple(sorted(map(profile_of_resource, resources))))
-
-
-offers = st.dictionaries(
-    st.sampled_from(sorted(PRODUCTS)), st.sets(st.integers(0, 6), min_size=1), min_size=1, max_size=4
-).map(lambda chosen: [offered(*each) for each in chosen.items()])
-
-
-@given(offers, st.one_of(st.integers(1, 8), st.integers(100, 200_000)))
-def test_what_is_given_holds_what_was_asked_and_nothing_that_fits_is_refused(offers, share):
-    fraction = Fraction(share, 8) if share < 100 else Fraction.of_memory(share, 8)
-    given = Mig.instances(fraction, offers)
-    on = {product: each for each in given for product in each.products}
-    for product, card, resource_units in offers:
-        plain = [card.profile(unit.resource) for unit in resource_units]
-        plain = [each for each in plain if not each.has_media_extensions]
-        holding = [
-            each
-            for each in plain
-            if (each.mib >= share if share >= 100 else each.memory * 8 >= share * card.memory)
-        ]
-        assert (product in on) == bool(holding)
-        if product in on:
-            instance = on[product]
-            profile = card.profile(instance.profile.resource)
-            assert profile in holding
-            assert (profile.memory, profile.compute) == min((each.memory, each.compute) for each in holding)
-            assert instance.mib <= profile.mib
-            assert instance.eighths * card.memory == profile.memory * 8
-            if share < 100:
-                assert fit(card, plain, fraction)[0] is profile

@@ -1,10 +1,8 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from modes.fraction import Fraction
 from modes.mig_choice import fit
-from modes.mig_profiles import A30, A100_40GB, A100_80GB, CARDS, H100_80GB, H200
+from modes.mig_profiles import A30, A100_40GB, A100_80GB, H100_80GB, H200
 
 
 def fraction(text, slices=8):
@@ -44,16 +42,3 @@ def test_a_share_gets_the_smallest_profile_that_holds_it(card, share, profile, i
     offered = [each for each in card.profiles if each.name in ONLY.get(card.name, (each.name,))]
     found = fit(card, offered, share)
     assert (found and (found[0].name, found[1])) == (profile and (profile, is_more_than_twice))
-
-
-@given(st.sampled_from(CARDS), st.integers(1, 200_000))
-def test_no_smaller_profile_would_do(card, amount):
-    found = fit(card, card.profiles, mib(amount))
-    plain = [each for each in card.profiles if not each.has_media_extensions]
-    enough = [each for each in plain if each.mib >= amount]
-    assert (found is None) == (not enough)
-    if found is not None:
-        smallest, is_more_than_twice = found
-        assert smallest in enough
-        assert all((smallest.memory, smallest.compute) <= (each.memory, each.compute) for each in enough)
-        assert is_more_than_twice == (smallest.mib > 2 * amount)

@@ -5,7 +5,6 @@ from modes.mig_profiles import (
     A100_40GB,
     A100_80GB,
     B200,
-    CARDS,
     GB200,
     GH200_144GB,
     H100_80GB,
@@ -15,22 +14,6 @@ from modes.mig_profiles import (
     RTX_PRO_6000,
     card_of_product,
 )
-
-
-@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
-def test_a_profile_has_the_compute_of_its_name_and_at_most_the_memory(card):
-    for profile in card.profiles:
-        compute, gigabytes = profile.name.removesuffix("+me").removesuffix("gb").split("g.")
-        assert profile.compute == int(compute)
-        assert int(gigabytes) * 1024 * 0.85 < profile.mib <= int(gigabytes) * 1024
-
-
-@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
-def test_more_memory_slices_are_at_least_as_much_memory_in_proportion(card):
-    smallest = card.profiles[0]
-    for profile in card.profiles:
-        assert profile.mib >= smallest.mib * profile.memory // smallest.memory
-        assert all(start + profile.memory <= card.memory for start in profile.starts)
 
 
 @pytest.mark.parametrize(

@@ -56,10 +56,3 @@ POOL = pooled("example.com/slice").kinds["example.com/slice"]
 def test_amounts_agree_with_the_label_or_not(kind, fraction, agree, differ):
     assert all(kind.agrees(amount, fraction) for amount in agree)
     assert not any(kind.agrees(amount, fraction) for amount in differ)
-
-
-@pytest.mark.parametrize(
-    ("fraction", "text"), [(HALF, "1 or 4"), (PAIR, "1 or 2 or 16"), (Fraction(1, 8), "1")]
-)
-def test_amounts_that_agree_are_named_once_each(fraction, text):
-    assert fraction.counts_text == text

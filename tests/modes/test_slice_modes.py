@@ -26,11 +26,6 @@ def test_slices_are_asked_for_by_the_name_of_each_gpu_or_of_the_pool(mode, fract
     assert mode.amounts(fraction, indices) == amounts
 
 
-def test_no_share_is_written_without_the_index_of_a_gpu():
-    with pytest.raises(ValueError, match="index"):
-        per_gpu().amounts(HALF, ())
-
-
 @pytest.mark.parametrize(
     ("mode", "node", "offered", "fitting"),
     [
@@ -83,11 +78,6 @@ def test_names_of_single_gpus_of_pools_and_of_other_policies_are_told_apart():
     assert per_gpu().kinds["example.com/slice"] is None
 
 
-def test_modes_of_equal_words_are_equal():
-    assert per_gpu() == per_gpu()
-    assert len({per_gpu(), per_gpu(CARD), pooled(), pooled()}) == 3
-
-
 @pytest.mark.parametrize(
     ("mode", "text", "fraction", "indices"),
     [
@@ -101,15 +91,3 @@ def test_modes_of_equal_words_are_equal():
 )
 def test_an_annotation_names_each_gpu_once_in_order(mode, text, fraction, indices):
     assert mode.read_indices(text, fraction) == indices
-
-
-@pytest.mark.parametrize(
-    ("mode", "fraction", "text"),
-    [
-        (per_gpu(), HALF, "4 of 8 slices, nvidia.com/gpu-<i>: 4"),
-        (per_gpu(), PAIR, "16 slices: 8 of each of 2 nvidia.com/gpu-<i>"),
-        (pooled(), PAIR, "16 of 8 slices, nvidia.com/gpu: 16"),
-    ],
-)
-def test_a_share_is_described(mode, fraction, text):
-    assert mode.share_text(fraction) == text

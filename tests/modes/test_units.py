@@ -1,11 +1,9 @@
 """What a share takes: its names, its order, and what an instance is worth on a card."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from modes.mig_profiles import CARDS, card_of_product
-from modes.units import POOL, Profile, index_of, profile_of_resource, unit_name, unit_of, unit_order
+from modes.units import POOL, Profile, index_of, profile_of_resource, unit_name, unit_of
 
 A100_40, A100_80, H100, A30 = (
     "NVIDIA-A100-SXM4-40GB",
@@ -46,19 +44,6 @@ def test_other_names_are_no_profiles(resource):
 )
 def test_json_names_a_unit_as_every_release_does(index, unit, name):
     assert (unit_of(index), index_of(unit), unit_name(unit)) == (unit, index, name)
-
-
-@given(st.none() | st.integers(0, 2**31))
-def test_whatever_number_json_has_is_a_unit_that_is_written_so(index):
-    unit = unit_of(index)
-    assert index_of(unit) == index
-    assert {unit: 1}[unit_of(index)] == 1
-    assert unit_name(unit)
-
-
-def test_gpus_come_before_profiles_and_the_pool_comes_last():
-    units = [POOL, Profile(3, 40), 7, PROFILE, 0, Profile(1, 10, has_media=True)]
-    assert sorted(units, key=unit_order) == [0, 7, PROFILE, units[5], units[1], POOL]
 
 
 @pytest.mark.parametrize(

@@ -70,8 +70,3 @@ def test_any_document_is_a_set_or_problems(document):
     else:
         assert isinstance(result, PolicySet)
         assert result.resolve("n", "q", "i").fractions
-
-
-@given(st.binary(max_size=200))
-def test_any_bytes_next_to_the_default_are_a_set_or_problems(content):
-    assert isinstance(outcome({"default.yaml": DEFAULT, "any.yaml": content}), (PolicySet, PolicyError))

@@ -1,8 +1,6 @@
 """The reference of policy files, made from the model."""
 
 from policies.loading.reference import json_schema, markdown
-from policies.model.placeholders import PLACEHOLDERS
-from policies.model.schema import KINDS
 from tests.policies.console import ROOT
 
 PAGES = [ROOT / "docs" / "reference" / name for name in ("policy-keys.md", "limiter-and-queue-keys.md")]
@@ -19,10 +17,3 @@ def test_a_limiter_that_extends_a_preset_may_leave_out_what_the_preset_gives():
     assert limiter["if"] == {"required": ["extends"]}
     assert "initContainer" in limiter["then"]["propertyNames"]["enum"]
     assert "required" in limiter["else"]["properties"]["initContainer"]
-
-
-def test_every_kind_and_every_placeholder_has_a_table():
-    tables = markdown()
-    assert "|  |\n" not in tables
-    assert [kind for kind in KINDS if f"## kind: {kind}\n" not in tables] == []
-    assert [name for name in PLACEHOLDERS if f"| `{{{name}}}` |" not in tables] == []

@@ -65,17 +65,6 @@ def test_a_broken_set_keeps_the_last_good_one_and_says_why_once(mount):
     assert [str(reload.error) for reload in reported] == [str(live.last.error)]
 
 
-def test_recovery_is_reported_even_if_the_old_set_comes_back(mount):
-    reported = []
-    live = LivePolicies(mount.folder, reported.append)
-    mount.write(default="", other="")
-    live.reload()
-    mount.write(default=POLICY.format(n=1), other=OTHER.format(n=1))
-    live.reload()
-    assert [reload.error is None for reload in reported] == [False, True]
-    assert live.last.error is None
-
-
 def test_a_broken_set_at_the_start_is_an_error(tmp_path):
     with pytest.raises(PolicyError, match="has no policy file"):
         LivePolicies(tmp_path)

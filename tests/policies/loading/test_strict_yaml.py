@@ -1,17 +1,11 @@
 """The YAML reader: plain data with line numbers, or the one problem that says where."""
 
-import contextlib
-import json
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from policies.loading.strict_yaml import MAX_DEPTH, read_documents
 from policies.model.problems import PolicyError
-
-TEXTS = st.text(st.characters(exclude_categories=["C"]), max_size=20)
 
 
 def read(text):
@@ -99,23 +93,3 @@ def test_an_alias_bomb_is_refused_at_its_first_anchor():
 
 def test_deep_nesting_is_refused_without_recursion():
     assert problem_of("a: " + "[" * 100_000) == f"a.yaml:1: is nested more than {MAX_DEPTH} deep"
-
-
-@given(st.binary(max_size=300) | st.text(max_size=300).map(str.encode))
-def test_any_bytes_are_read_or_refused_in_words(content):
-    with contextlib.suppress(PolicyError):
-        assert all(document.data is not None for document in read_documents("a.yaml", content))
-
-
-@given(
-    st.recursive(
-        st.integers(-(10**17), 10**17) | st.booleans() | TEXTS,
-        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
-        max_leaves=20,
-    )
-)
-def test_json_reads_as_itself(value):
-    read_back = [
-        document.data for document in read_documents("a.yaml", json.dumps(value, ensure_ascii=False).encode())
-    ]
-    assert read_back == [value]

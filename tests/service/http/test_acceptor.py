@@ -114,21 +114,3 @@ async def test_a_listener_that_closes_ends_handshakes():
         served.acceptor.close()
         await served.acceptor.wait_empty()
         assert await client.ended() == b""
-
-
-async def test_places_are_free_again_when_clients_leave():
-    async with serving(connections=4) as served:
-        for _ in range(5):
-            clients = [await served.connect() for _ in range(4)]
-            for client in clients:
-                assert (await client.ask()).startswith(OK)
-                client.leave()
-            await until(lambda: served.acceptor.count == 0)
-
-
-async def test_connections_that_break_as_they_are_accepted_are_forgotten():
-    async with serving() as served:
-        for _ in range(50):
-            (await served.connect()).leave()
-        assert (await (await served.connect()).ask()).startswith(OK)
-        await until(lambda: served.acceptor.count == 1)

@@ -33,14 +33,6 @@ async def test_a_request_before_the_answer_to_the_last_one_ends_both(first, more
         assert served.app.asked == ["/livez"]
 
 
-async def test_empty_lines_before_a_request_are_nothing():
-    async with serving() as served:
-        client = await served.connect()
-        for _ in range(3):
-            await client.say(b"\r\n\r\n")
-            assert (await client.ask()).startswith(OK)
-
-
 @pytest.mark.parametrize(
     "header", [b"connection: close", b"connection: upgrade\r\nupgrade: h2c", b"connection: x, Close"]
 )
@@ -88,13 +80,6 @@ async def test_a_head_that_is_too_large_is_refused_whole_or_in_part_and_however_
             await asyncio.sleep(0.001)
         assert status(await client.ended()) == 431
         assert served.app.asked == []
-
-
-async def test_a_large_body_does_not_make_its_head_too_large():
-    async with serving() as served:
-        client = await served.connect()
-        assert (await client.ask(post(MIB))).endswith(b"\r\n\r\n1048576")
-        assert (await client.ask()).startswith(OK)
 
 
 @pytest.mark.parametrize(("count", "answered"), [(1, 200), (20, 431)])
@@ -171,13 +156,6 @@ async def test_no_second_answer_follows_one_that_has_begun():
         assert b"connection: close" in await client.reader.readuntil(b"begun")
         await client.say(b"nonsense")
         assert await client.ended() == b""
-
-
-async def test_a_body_that_goes_on_after_its_answer_ends_the_connection():
-    async with serving(app=answering(404, length=0)) as served:
-        client = await served.connect()
-        await client.say(post(10, sent=1))
-        assert status(await client.ended()) == 404
 
 
 async def test_an_app_that_fails_is_a_500_and_ends_the_connection():

@@ -183,18 +183,3 @@ def test_a_client_that_never_says_goodbye_is_cut_off_soon_or_when_it_had_time_to
             connection.connection_lost(None)
 
     virtual_time.run(test)
-
-
-def test_an_app_that_answers_a_refused_request_does_not_keep_its_connection():
-    async def test(served, loop):
-        transport, (place, _) = Silent(0), socket.socketpair()
-        with place, _:
-            placed = Place(place, "127.0.0.1", lambda _: None)
-            connection = served.make(placed)
-            connection.connection_made(transport)
-            connection.data_received(GET[:-2] + b"transfer-encoding: chunked\r\n\r\nnonsense")
-            await asyncio.sleep(Limits().closing_seconds + 0.1)
-            assert transport.calls[-1] == "abort"
-            connection.connection_lost(None)
-
-    virtual_time.run(test, app=answering(200, length=0))

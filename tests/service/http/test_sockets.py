@@ -7,20 +7,9 @@ import pytest
 from service.http.sockets import bind
 
 
-def test_port_zero_takes_a_free_one():
-    with bind("127.0.0.1", 0) as one, bind("127.0.0.1", 0) as other:
-        assert one.getsockname()[1] != other.getsockname()[1]
-
-
 def test_an_address_with_colons_is_ipv6():
     with bind("::1", 0) as bound:
         assert bound.family == socket.AF_INET6
-
-
-@pytest.mark.parametrize(("host", "why"), [("192.0.2.1", "Cannot assign requested address")])
-def test_an_address_that_cannot_be_had_is_named(host, why):
-    with pytest.raises(OSError, match=f"^cannot listen on {host}:1: {why}: "):
-        bind(host, 1)
 
 
 def test_a_port_in_use_is_named():
