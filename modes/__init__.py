@@ -9,7 +9,6 @@ PUBLIC = (
     "gpu_names",
     "instance",
     "memory_text",
-    "mig_choice",
     "mig_geometry",
     "mig_profiles",
     "mode",

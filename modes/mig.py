@@ -12,8 +12,7 @@ from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.gpu_names import STANDARD_INDEX
 from modes.instance import Instance
-from modes.mig_choice import fit
-from modes.mig_profiles import MIG_RESOURCE_PREFIX, MigProfile, is_divided_on_demand
+from modes.mig_profiles import MIG_RESOURCE_PREFIX, MigCard, MigProfile, is_divided_on_demand
 from modes.mode import GpuCount, Mode, ModeName, Offer
 from modes.resource_kinds import ResourceKinds
 from modes.units import (
@@ -113,8 +112,10 @@ class Mig(Mode):
         found: dict[_SizeKey, dict[str, int]] = {}
         for product, card, resource_units in offers:
             profiles = dict(_profiles((product, card, resource_units), resource))
-            best = fit(card, profiles.values(), fraction, takes_media=bool(resource)) if card else None
-            if card is None or best is None:
+            if card is None:
+                continue
+            best = smallest_profile(card, profiles.values(), fraction, takes_media=bool(resource))
+            if best is None:
                 continue
             unit, profile = next(key for key, known in profiles.items() if known is best[0])
             eighths = -(-best[0].memory * EIGHTHS // card.memory)
@@ -169,3 +170,25 @@ def _profiles(offer: Offer, resource: str) -> Iterator[tuple[tuple[Unit, Profile
         known = card.profile(profile.resource)
         if known is not None and resource in {"", name}:
             yield (unit, profile), known
+
+
+def smallest_profile(
+    card: MigCard, profiles: Iterable[MigProfile], fraction: Fraction, *, takes_media: bool = False
+) -> tuple[MigProfile, bool] | None:
+    """Return the smallest of the profiles that holds a share, and whether more than half would be idle.
+
+    An eighth of a card is one of its eight memory slices, although the driver keeps a little of each. None
+    if no profile is large enough, and for more than one GPU: an instance is on one card. Pods get media
+    engines only if they request them by name (`takes_media`).
+    """
+    asked = fraction.mib or fraction.slices * card.memory
+    given = {
+        profile: profile.mib if fraction.is_of_memory else profile.memory * fraction.slices_per_gpu
+        for profile in profiles
+        if takes_media or not profile.has_media_extensions
+    }
+    enough = [profile for profile in given if given[profile] >= asked]
+    if not enough or fraction.gpus > 1:
+        return None
+    smallest = min(enough, key=lambda each: (each.memory, each.compute, each.name))
+    return smallest, given[smallest] > 2 * asked

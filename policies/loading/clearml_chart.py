@@ -68,11 +68,6 @@ class ChartQueue:
         return _mapping(_mapping(self.template, "resources"), "limits")
 
     @property
-    def requests(self) -> Mapping[str, Any]:
-        """The requests of its pods' containers."""
-        return _mapping(_mapping(self.template, "resources"), "requests")
-
-    @property
     def asks_by(self) -> str:
         """The label with which its pods request a share."""
         return MEMORY_LABEL if MEMORY_LABEL in self.labels else FRACTION_LABEL

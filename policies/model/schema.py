@@ -339,9 +339,7 @@ class TemplateOverrides(Part, extra="ignore"):
     """The ClearML agent chart's `templateOverrides` or `basePodTemplate`; only these keys are read."""
 
     labels: Json = Field(default_factory=dict)
-    """Labels of the queue's pods; the fraction label is checked."""
-    resources: Json = Field(default_factory=dict)
-    """Resources of the queue's pods; GPU limits are checked against the label."""
+    """Labels of the queue's pods; those of the injector are checked."""
 
 
 class QueueEntry(Part):

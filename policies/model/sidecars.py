@@ -6,7 +6,7 @@ with an image, or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 import msgspec
@@ -55,21 +55,9 @@ KNOWN_SIDECARS = (
 )
 
 
-def _by_name() -> Mapping[str, Sequence[Sidecar]]:
-    found: dict[str, list[Sidecar]] = {}
-    for each in KNOWN_SIDECARS:
-        if each.name is not None and not set(each.name) & set("*?["):
-            found.setdefault(each.name, []).append(each)
-    return found
-
-
-_BY_NAME = _by_name()
-_PATTERNS = tuple(each for each in KNOWN_SIDECARS if each.name not in _BY_NAME)
-
-
 def is_sidecar(name: str, image: str | None, further: Sequence[Sidecar]) -> bool:
     """Whether a container is a known sidecar, or one that the policy adds (`further`)."""
     image = image or ""
     if len(name) > MAX_NAME or len(image) > MAX_IMAGE:
         return False
-    return any(each.is_one(name, image) for each in (*_BY_NAME.get(name, ()), *_PATTERNS, *further))
+    return any(each.is_one(name, image) for each in (*KNOWN_SIDECARS, *further))

@@ -1,7 +1,7 @@
 import pytest
 
 from modes.fraction import Fraction
-from modes.mig_choice import fit
+from modes.mig import smallest_profile
 from modes.mig_profiles import A30, A100_40GB, A100_80GB, H100_80GB, H200
 
 
@@ -40,5 +40,5 @@ ONLY = {"A100 40GB": ("2g.10gb", "7g.40gb")}
 )
 def test_a_share_gets_the_smallest_profile_that_holds_it(card, share, profile, is_more_than_twice):
     offered = [each for each in card.profiles if each.name in ONLY.get(card.name, (each.name,))]
-    found = fit(card, offered, share)
+    found = smallest_profile(card, offered, share)
     assert (found and (found[0].name, found[1])) == (profile and (profile, is_more_than_twice))

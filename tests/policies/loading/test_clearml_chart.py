@@ -44,9 +44,8 @@ def queue(*lines):
     return "agentk8sglue:\n  queues:\n    q:\n" + "".join(f"      {line}\n" for line in lines)
 
 
-def template(label, limits="{}"):
-    labels = "{}" if label is None else f"{{clearml-injector/fraction: {label}}}"
-    return queue("templateOverrides:", f"  labels: {labels}", f"  resources: {{limits: {limits}}}")
+def template(label):
+    return queue("templateOverrides:", f"  labels: {{clearml-injector/fraction: {label}}}")
 
 
 def test_the_documented_example_is_read_as_it_stands():
@@ -61,17 +60,15 @@ def test_the_documented_example_is_read_as_it_stands():
     assert problems(DOCUMENTED) == []
 
 
-def annotated(annotations, limits="{}"):
+def annotated(annotations):
     """Values of one queue of half GPUs, with annotations in its template."""
     labels = '{clearml-injector/fraction: "0.500"}'
-    lines = [f"labels: {labels}", f"annotations: {annotations}", f"resources: {{limits: {limits}}}"]
+    lines = [f"labels: {labels}", f"annotations: {annotations}"]
     return queue("templateOverrides:", *[f"  {line}" for line in lines])
 
 
 ROOT, Q = "agentk8sglue", "agentk8sglue.queues.q"
 LABEL = f'{Q}.templateOverrides.labels."clearml-injector/fraction"'
-LIMITS = f"{Q}.templateOverrides.resources.limits"
-HALF_INSTEAD = 'Kubernetes rejects it: remove it and write the label clearml-injector/fraction: "0.500"'
 TOO_HIGH = 'queue "gpu-half" is one level too high: move it under agentk8sglue.queues'
 
 
@@ -81,23 +78,6 @@ TOO_HIGH = 'queue "gpu-half" is one level too high: move it under agentk8sglue.q
         (template('"0.5"'), 5, LABEL, '"0.5" is not allowed by policy default: use 0.125, 0.250, '),
         (template('"0.5"'), 5, LABEL, '(did you mean "0.500"?)'),
         (template("0.500"), 5, LABEL, '0.500 must be quoted: "0.500"'),
-        (
-            template('"0.500"', '{clear.ml/fraction-1: "0.25"}'),
-            6,
-            LIMITS,
-            '"0.25" disagrees with label "0.500"',
-        ),
-        (template('"0.250"', "{nvidia.com/gpu: 4}"), 6, LIMITS, "4 does not fit label"),
-        (template('"0.250"', "{nvidia.com/gpu: 4}"), 6, LIMITS, "leave it out, or use 1 or 2"),
-        (template('"0.250"', "{nvidia.com/gpu-1: 2}"), 6, LIMITS, "the index is chosen at admission"),
-        (
-            template(None, '{clear.ml/fraction-1: "0.25"}'),
-            6,
-            LIMITS,
-            "needs the label clearml-injector/fraction",
-        ),
-        (template(None, "{nvidia.com/gpu: 0.5}"), 6, LIMITS, HALF_INSTEAD),
-        (template(None, "{nvidia.com/gpu: 1500m}"), 6, LIMITS, "Kubernetes rejects it: write a whole number"),
         (
             queue("templateOverrides:", '  labels: {clearml_injector/fraction: "0.250"}'),
             5,
@@ -211,14 +191,6 @@ def test_a_queue_of_the_enterprise_chart_has_what_its_own_template_leaves_of_the
     ]
     # A key of the queue's own template replaces the common one, as the charts do it.
     assert read(both.replace("{clearml-injector/fraction: '0.250'}", "{team: a}")).queues[1].label is None
-    # Each value is reported at its own place.
-    wrong = both.replace("nvidia.com/gpu: 1", "nvidia.com/gpu: 4")
-    assert problems(wrong) == [
-        (
-            'values.yaml:7: agentk8sglue.basePodTemplate.resources.limits."nvidia.com/gpu": nvidia.com/gpu: 4'
-            ' does not fit label "0.250": leave it out, or use 1 or 2'
-        )
-    ]
 
 
 BASE_IN_OURS = "kind: Queues\nbasePodTemplate: {labels: {clearml-injector/fraction: LABEL}, env: []}\n"
