@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from charts.package import CHART, packaged
+from charts.package import CHART
 
 ROOT = Path(__file__).parents[2]
 IMAGE, SOURCE, VERSION = "ghcr.io/somebody/injector", "https://github.com/somebody/injector", "1.2.3"
@@ -22,10 +22,6 @@ def release(tmp_path_factory):
     return {
         file.relative_to(folder).as_posix(): file.read_text() for file in folder.rglob("*") if file.is_file()
     }
-
-
-def test_it_has_every_file_of_the_chart(release):
-    assert set(release) == {file.relative_to(CHART).as_posix() for file in CHART.rglob("*") if file.is_file()}
 
 
 def test_the_image_is_the_pushed_one_and_the_other_values_are_those_of_the_repository(release):
@@ -69,9 +65,3 @@ def test_the_chart_names_its_custom_resources_for_a_catalogue():
         (crd["spec"]["names"]["kind"], crd["metadata"]["name"], crd["spec"]["versions"][0]["name"])
         for crd in crds
     ]
-
-
-def test_a_chart_without_a_place_to_fill_in_is_refused():
-    files = {name: (CHART / name).read_text() for name in ("values.yaml", "README.md", "Chart.yaml")}
-    with pytest.raises(ValueError, match="is there 0 times instead of once"):
-        packaged(files | {"values.yaml": ""}, IMAGE, SOURCE, VERSION)
