@@ -8,6 +8,8 @@ The request is the larger of what starting and what running needs, plus the runt
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -18,6 +20,7 @@ Quantities = Mapping[str, str | int]
 """Resource name to quantity, as the API sends them."""
 Amounts = dict[str, int]
 """Resource name to amount: milli-CPU, bytes of memory, units of an extended resource."""
+Read = Callable[[Quantities], Amounts]
 
 
 class ContainerRequests(msgspec.Struct, gc=False):
@@ -69,13 +72,14 @@ def is_extended(name: str) -> bool:
     return "/" in name and "kubernetes.io/" not in name
 
 
-def effective_request(
+def effective_request(  # noqa: PLR0913 each is a part of a pod
     containers: Sequence[CountedContainer],
     init_containers: Sequence[CountedContainer] = (),
     *,
     overhead: Quantities | None = None,
     pod_level: Quantities | None = None,
     counts: Callable[[str], bool] = no_extended,
+    is_stored: bool = False,
 ) -> EffectiveRequest:
     """Add up a pod's requests. A negative sum counts as 0: the API server rejects it after its webhooks.
 
@@ -85,71 +89,29 @@ def effective_request(
         overhead: `spec.overhead`.
         pod_level: `spec.resources.requests`: its CPU and memory replace the sum.
         counts: Whether to add up an extended resource too, by its name.
+        is_stored: Whether the API server has accepted the pod. It accepts amounts beyond 64 bits, such as
+            "1e30", and its scheduler counts them as 0. So do we: an error would hide what else the pod holds.
 
     Raises:
-        ValueError: a quantity cannot be read, or an extended resource is not a whole number.
+        ValueError: a quantity of a pod that is not stored cannot be read, or an extended resource of it is
+            not a whole number.
     """
-    running = _sum(containers, counts)
+    read = partial(_stored_amounts if is_stored else _amounts, counts)
+    running = _sum(containers, read)
     if init_containers:
-        running = _with_init(running, init_containers, counts)
+        running = _with_init(running, init_containers, read)
     if pod_level:
-        running |= _amounts(pod_level, no_extended)
+        running |= {name: amount for name, amount in read(pod_level).items() if name in {"cpu", "memory"}}
     if overhead:
-        _add(running, _amounts(overhead, counts))
+        _add(running, read(overhead))
     return EffectiveRequest(max(0, running.pop("cpu", 0)), max(0, running.pop("memory", 0)), running)
 
 
-def stored_request(
-    containers: Sequence[CountedContainer],
-    init_containers: Sequence[CountedContainer] = (),
-    *,
-    overhead: Quantities | None = None,
-    pod_level: Quantities | None = None,
-    counts: Callable[[str], bool],
-) -> EffectiveRequest:
-    """Add up the requests of a pod that the API server has accepted, as `effective_request` does.
-
-    It accepts amounts beyond 64 bits, such as "1e30", and its scheduler counts them as 0. So do we: an error
-    would hide what else the pod holds.
-    """
-    try:
-        return effective_request(
-            containers, init_containers, overhead=overhead, pod_level=pod_level, counts=counts
-        )
-    except ValueError:
-        return effective_request(
-            [_readable(each) for each in containers],
-            [_readable(each) for each in init_containers],
-            overhead=_readable_amounts(overhead),
-            pod_level=_readable_amounts(pod_level),
-            counts=counts,
-        )
-
-
-def _readable(container: CountedContainer) -> Container:
-    requests = _readable_amounts(container.resources.requests if container.resources is not None else None)
-    return Container(ContainerRequests(requests), container.restart_policy)
-
-
-def _readable_amounts(quantities: Quantities | None) -> dict[str, str | int]:
-    return {name: amount for name, amount in (quantities or {}).items() if _is_readable(name, amount)}
-
-
-def _is_readable(name: str, quantity: str | int) -> bool:
-    try:
-        _amounts({name: quantity}, is_extended)
-    except ValueError:
-        return False
-    return True
-
-
-def _with_init(
-    running: Amounts, init_containers: Sequence[CountedContainer], counts: Callable[[str], bool]
-) -> Amounts:
+def _with_init(running: Amounts, init_containers: Sequence[CountedContainer], read: Read) -> Amounts:
     sidecars: Amounts = {}
     peak: Amounts = {}
     for container in init_containers:
-        own = _sum((container,), counts)
+        own = _sum((container,), read)
         if container.restart_policy == "Always":
             _add(sidecars, own)
             own = sidecars
@@ -161,15 +123,15 @@ def _with_init(
     return running
 
 
-def _sum(containers: Sequence[CountedContainer], counts: Callable[[str], bool]) -> Amounts:
+def _sum(containers: Sequence[CountedContainer], read: Read) -> Amounts:
     total: Amounts = {}
     for container in containers:
         if container.resources is not None and container.resources.requests:
-            _add(total, _amounts(container.resources.requests, counts))
+            _add(total, read(container.resources.requests))
     return total
 
 
-def _amounts(quantities: Quantities, counts: Callable[[str], bool]) -> Amounts:
+def _amounts(counts: Callable[[str], bool], quantities: Quantities) -> Amounts:
     amounts: Amounts = {}
     for name, quantity in quantities.items():
         if name == "cpu":
@@ -179,6 +141,14 @@ def _amounts(quantities: Quantities, counts: Callable[[str], bool]) -> Amounts:
         elif counts(name):
             amounts[name] = whole(quantity)
     return amounts
+
+
+def _stored_amounts(counts: Callable[[str], bool], quantities: Quantities) -> Amounts:
+    found: Amounts = {}
+    for name, quantity in quantities.items():
+        with suppress(ValueError):
+            found |= _amounts(counts, {name: quantity})
+    return found
 
 
 def _add(total: Amounts, more: Amounts) -> None:

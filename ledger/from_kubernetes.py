@@ -33,7 +33,7 @@ from kube.objects import (
     preferred_node,
 )
 from kube.quantity import milli, rounded_up, whole
-from kube.resource_requests import Container, is_extended, stored_request
+from kube.resource_requests import Container, effective_request, is_extended
 from ledger.claimed_cards import MAX_PARTS
 from ledger.instance_worth import with_instance_worth
 from ledger.node_capacity import instances_by_number, pool_of, slices_by_index
@@ -142,12 +142,13 @@ def _is_ready(status: NodeStatus) -> bool:
 def pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
     """Return the facts of a pod."""
     status, spec, metadata = pod.status, pod.spec, pod.metadata
-    request = stored_request(
+    request = effective_request(
         spec.containers or (),
         spec.init_containers or (),
         overhead=spec.overhead,
         pod_level=spec.resources.requests if spec.resources else None,
         counts=is_extended,
+        is_stored=True,
     )
     takes = _takes(request.extended, names) if request.extended else ()
     affinity = spec.affinity.node_affinity if spec.node_name is None and takes and spec.affinity else None

@@ -15,7 +15,7 @@ from kube.names import (
 )
 from kube.objects import Condition, Node, PodSpec
 from kube.quantity import whole
-from kube.resource_requests import Container, stored_request
+from kube.resource_requests import Container, effective_request
 from kube.scheduling import Constraints, Toleration
 from modes.mig_profiles import MIG_RESOURCE_PREFIX, is_divided_on_demand
 
@@ -72,7 +72,9 @@ def mig_pod(
     containers = [*(spec.containers or ()), *(spec.init_containers or ())]
     if not any(_asks(container) for container in containers):
         return None
-    request = stored_request(spec.containers or (), spec.init_containers or (), counts=_is_mig)
+    request = effective_request(
+        spec.containers or (), spec.init_containers or (), counts=_is_mig, is_stored=True
+    )
     wants = sorted((_profile(name), amount) for name, amount in request.extended.items() if amount)
     waits = (
         not is_ending
