@@ -20,7 +20,6 @@ from policies.model.effective import (
     EffectivePolicy,
     EnvVar,
     IdleRule,
-    ImageChoice,
     LimitsFrom,
     MemoryBounds,
 )
@@ -38,8 +37,6 @@ def effective_limiter(limiter: Limiter, mode: ModeName, compute: str | int = "no
     compute_env = {}
     if compute != "none" and limiter.ld_preload is not None:
         compute_env[COMPUTE_LIMIT] = "{percent}" if compute == "same-as-memory" else str(compute)
-    image = limiter.image
-    choices = sorted(image.choices.items(), key=lambda item: (-item[1], item[0])) if image else []
     return EffectiveLimiter(
         name=limiter.name,
         env=_env(compute_env | limiter.env | part.env),
@@ -48,8 +45,7 @@ def effective_limiter(limiter: Limiter, mode: ModeName, compute: str | int = "no
         library=limiter.library,
         cache=limiter.cache,
         host_pid=limiter.host_pid,
-        image_pattern=image.pattern if image else None,
-        images=tuple(ImageChoice(mib, reference) for reference, mib in choices),
+        image_pattern=limiter.image.pattern if limiter.image else None,
     )
 
 

@@ -40,13 +40,6 @@ class EnvVar(msgspec.Struct, frozen=True):
     value: str
 
 
-class ImageChoice(msgspec.Struct, frozen=True):
-    """An image that limits itself, and its limit in MiB."""
-
-    mib: int
-    image: str
-
-
 @dataclass(frozen=True, slots=True)
 class EffectiveLimiter:
     """What enforces a fraction of GPU memory in one mode. Whole GPUs get no limiter."""
@@ -63,8 +56,6 @@ class EffectiveLimiter:
     host_pid: bool = False
     image_pattern: str | None = None
     """Regular expression with one group: the GB that an image limits to, which must fit the share."""
-    images: tuple[ImageChoice, ...] = ()
-    """Images to choose from, the largest first. Empty keeps the pod's own image."""
     agent_paths: tuple[str, ...] = ()
     """Paths where the node agent mounts the limiter; empty if the webhook writes it."""
 
@@ -88,10 +79,6 @@ class EffectiveLimiter:
         match = re.fullmatch(self.image_pattern, image) if self.image_pattern else None
         gib = (match[1] or "") if match else ""
         return int(gib) * 1024 if re.fullmatch(r"[0-9]{1,6}", gib) else None
-
-    def largest_image(self, share_mib: int) -> ImageChoice | None:
-        """Return the first of `images` whose limit is not above the share."""
-        return next((choice for choice in self.images if choice.mib <= share_mib), None)
 
 
 NO_LIMITER = EffectiveLimiter("none")

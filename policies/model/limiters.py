@@ -14,7 +14,6 @@ from policies.model.types import (
     EnvName,
     ImagePattern,
     LimiterEnv,
-    Mib,
     Part,
     PinnedImage,
     Size,
@@ -53,8 +52,6 @@ class ImagePart(Part):
 
     pattern: ImagePattern
     """Regular expression for the whole image reference, with one group: the GB that the image limits to."""
-    choices: dict[PinnedImage, Mib] = Field(default_factory=dict)
-    """Limit in MiB by image; the image with the largest limit within the share replaces the pod's own."""
 
 
 class ModePart(Part):

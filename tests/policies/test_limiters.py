@@ -3,7 +3,7 @@
 import pytest
 
 from policies.loading.loader import parse_policies
-from policies.model.effective import EnvVar, ImageChoice
+from policies.model.effective import EnvVar
 from tests.policies.support import limiter
 
 
@@ -41,20 +41,6 @@ def test_nvidia_driver_says_the_limit_in_plain_mib_and_requests_nothing_that_wou
 )
 def test_clearml_images_say_their_limit_in_their_tag(image, mib):
     assert limiter("clearml-image").limit_of(image) == mib
-
-
-def test_of_several_images_the_largest_that_fits_is_taken():
-    text = """
-kind: Limiter
-name: sized
-image:
-  pattern: ".*-([0-9]+)gb"
-  choices: {"x/y:2gb": 2048, "x/y:8gb": 8192, "x/y:4gb": 4096}
-"""
-    sized = limiter("sized", sized=text)
-    assert sized.largest_image(8191) == ImageChoice(4096, "x/y:4gb")
-    assert sized.largest_image(8192) == ImageChoice(8192, "x/y:8gb")
-    assert sized.largest_image(2047) is None
 
 
 def test_a_file_with_a_presets_name_takes_its_place():

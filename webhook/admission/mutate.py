@@ -14,7 +14,7 @@ from webhook.admission.annotations import GPU_INDEX, write_annotations
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.environment import clear_env, limit_env
 from webhook.admission.gpu_resources import replace_amounts, take_out_amounts
-from webhook.admission.images import choose_image
+from webhook.admission.images import image_denial
 from webhook.admission.json_patch import Operation, add, append
 from webhook.admission.limiter import Volumes
 from webhook.admission.quota_gate import close_gate
@@ -57,15 +57,14 @@ def mutate(validated: Validated, placement: Placement) -> Injection | Denial:
     smallest = share.smallest_mib
     if smallest is not None and smallest <= 0:
         return _no_memory(validated, placement)
-    images = _images(validated, share, placement.gpu_mib)
-    if isinstance(images, Denial):
-        return images
+    denial = _image_denial(validated, share, placement.gpu_mib)
+    if denial is not None:
+        return denial
     refusing = validated.mode.refusing_nodes(validated.fraction)
     # A claim states its kinds itself.
     kinds = EVERY_KIND if validated.mode.is_claimed else validated.kinds
     operations = [
         *write_annotations(validated.metadata, share.annotations),
-        *images,
         *_gpu_containers(validated, share, placement.gpu_mib),
         *_others(validated),
         *_pod(validated),
@@ -101,15 +100,11 @@ def as_placed(validated: Validated, placement: Placement) -> Validated | None:
     return msgspec.structs.replace(validated, mode=mode, limiter=NO_LIMITER)
 
 
-def _images(validated: Validated, share: PodShare, gpu_mib: int) -> list[Operation] | Denial:
+def _image_denial(validated: Validated, share: PodShare, gpu_mib: int) -> Denial | None:
     containers = validated.containers
-    operations: list[Operation] = []
-    for ref in [part.ref for part in containers.parts] or [containers.chosen]:
-        chosen = choose_image(ref, validated.limiter, share.of(ref).memory_mib, gpu_mib)
-        if isinstance(chosen, Denial):
-            return chosen
-        operations += chosen
-    return operations
+    refs = [part.ref for part in containers.parts] or [containers.chosen]
+    found = (image_denial(ref, validated.limiter, share.of(ref).memory_mib, gpu_mib) for ref in refs)
+    return next(filter(None, found), None)
 
 
 def _gpu_containers(validated: Validated, share: PodShare, gpu_mib: int) -> list[Operation]:

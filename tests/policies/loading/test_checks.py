@@ -134,7 +134,6 @@ def test_a_policy_that_breaks_a_rule_is_denied_with_that_rule(text, expected):
         ),
         ("image: {pattern: '(a)(b)'}", "must have one group, the GB that the image limits to; it has 2"),
         ("image: {pattern: '('}", "is not a regular expression"),
-        ("image: {pattern: '(a)', choices: {'a/b': 2048}}", "must be pinned to a tag"),
     ],
 )
 def test_a_limiter_that_breaks_a_rule_is_denied_with_that_rule(text, expected):
