@@ -2,7 +2,7 @@
 
 | modules | hold |
 |---|---|
-| serving, sockets | listeners, signals, drain, and memory after a flood |
+| serving, sockets | listeners, signals and drain |
 | acceptor, limits | how many clients are accepted, and their limits |
 | connection, buffered_bytes | one connection of uvicorn, limited |
 | asgi | complete ASGI answers |

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import signal
 import socket
 import ssl
@@ -23,7 +22,6 @@ from service.log import get_logger
 
 DRAIN_SECONDS = 20
 """For requests in progress, after new connections are refused."""
-_GIVE_BACK_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +80,7 @@ async def serve(  # noqa: PLR0913 all by name
         loop.add_signal_handler(number, stopping.set)
     held = BufferedBytes(min(listener.limits.held_bytes for listener in listeners))
     servers = [Server(listener, held) for listener in listeners]
-    tasks = [asyncio.ensure_future(coroutine) for coroutine in (*background, _keep_giving_back())]
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in background]
     tasks += [server.acceptor.start() for server in servers]
     on_started()
     waiting = asyncio.ensure_future(stopping.wait())
@@ -105,24 +103,6 @@ async def _delay(stopping: asyncio.Event, seconds: float) -> None:
     stopping.clear()
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(stopping.wait(), seconds)
-
-
-def give_back() -> None:
-    """Return the free memory that malloc keeps to the system, if malloc can.
-
-    The buffers of a flood of connections lie between longer-lived blocks. After they are freed, a process
-    keeps three to five times what it uses. A malloc that maps each large block separately avoids this, but
-    then every review of 200 kB takes twice as long.
-    """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
-
-
-async def _keep_giving_back() -> None:
-    while True:
-        await asyncio.sleep(_GIVE_BACK_SECONDS)
-        give_back()
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
