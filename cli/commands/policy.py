@@ -51,8 +51,6 @@ def show(
     say(f"# limiter {limiter.name} is from {source.line('name')} and needs:")
     for need in limiter.needs:
         say(f"#   {need}")
-    if effective.left_out:
-        say(f"# no whole number of slices, hence denied: {', '.join(effective.left_out)}")
 
 
 @policy_app.command()

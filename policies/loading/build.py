@@ -51,13 +51,12 @@ def effective_limiter(limiter: Limiter, mode: ModeName, compute: str | int = "no
 
 def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: ResourceNames) -> EffectivePolicy:
     """Return a checked policy without quotas, which depend on the pod's namespace and queue."""
-    fractions, left_out = _fraction_table(policy.fractions, policy.slices_per_gpu)
     return EffectivePolicy(
         memory=memory_bounds(policy),
         name=policy.name,
         digest=digest,
         slices_per_gpu=policy.slices_per_gpu,
-        fractions=fractions,
+        fractions=_fraction_table(policy),
         mode=_mode(policy, names),
         limiter=_limiter(policy, limiter),
         env=_env(policy.env),
@@ -69,7 +68,6 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
         runtime_class_name=policy.runtime_class_name,
         tolerations=tuple(t.model_dump(by_alias=True, exclude_none=True) for t in policy.tolerations),
         quotas=(),
-        left_out=left_out,
         allow=_allowances(policy.allow),
         protected_host_paths=tuple(map(_on_node, policy.protected_host_paths)),
         demands=_demands(policy),
@@ -134,19 +132,13 @@ def _instance_mode(policy: Policy, names: ResourceNames) -> Mode | None:
     return mode(mode.default_resource, names, _allowances(policy.allow).harmless_resources)
 
 
-def _fraction_table(
-    fractions: Mapping[str, int] | None, slices_per_gpu: int
-) -> tuple[dict[str, Fraction], tuple[str, ...]]:
-    """Return the table of a checked policy, and the default texts that are not a whole number of slices."""
-    if fractions is not None:
-        return {text: Fraction.rounded_up(text, slices_per_gpu) for text in fractions}, ()
-    table = {}
-    for text in CONTRACT:
-        try:
-            table[text] = Fraction.from_text(text, slices_per_gpu)
-        except ValueError:
-            continue
-    return table, tuple(text for text in CONTRACT if text not in table)
+def _fraction_table(policy: Policy) -> dict[str, Fraction]:
+    """Return the table of a checked policy; by default the texts that are a whole number of slices."""
+    size = policy.slices_per_gpu
+    if policy.fractions is not None:
+        return {text: Fraction.rounded_up(text, size) for text in policy.fractions}
+    found = {text: Fraction.rounded_up(text, size) for text in CONTRACT}
+    return {text: fraction for text, fraction in found.items() if not fraction.is_rounded_up}
 
 
 def _env(variables: Mapping[str, str]) -> tuple[EnvVar, ...]:

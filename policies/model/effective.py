@@ -167,8 +167,6 @@ class EffectivePolicy:
     """What limits the GPU memory of a share, and thus adds the limiter."""
     instance_mode: Mode | None = None
     """The mode of MIG instances if pods may get them: `mode` itself, or the other preferred mode."""
-    left_out: tuple[str, ...] = ()
-    """Default label texts that are not a whole number of slices of this policy."""
     idle: IdleRule | None = None
     """When a share is idle; None if that is not reported."""
     claim_names: ClaimNames | None = None

@@ -23,8 +23,6 @@ def label_advice(text: str, policy: EffectivePolicy) -> str | None:
     if not policy.fractions:
         return None
     allowed = f"use {_shortened(list(policy.fractions))}"
-    if text in policy.left_out:
-        return f"it is not a whole number of slices (slicesPerGpu {policy.slices_per_gpu}): {allowed}"
     meant = _same_amount(text, policy)
     return f'{allowed} (did you mean "{meant}"?)' if meant else allowed
 

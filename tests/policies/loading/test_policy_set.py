@@ -57,12 +57,11 @@ def test_an_entry_without_a_policy_changes_the_namespaces_own():
     assert policy.fractions == {"0.125": Fraction(1, 8)}
 
 
-def test_fewer_slices_leave_texts_out_and_remember_them():
+def test_fewer_slices_leave_texts_out():
     policy = policy_set(four="kind: Policy\nname: four\nnamespaces: [n]\nslicesPerGpu: 4\n").resolve(
         "n", None, None
     )
     assert policy.fractions == {"0.250": Fraction(1, 4), "0.500": Fraction(2, 4), "0.750": Fraction(3, 4)}
-    assert policy.left_out == ("0.125", "0.375", "0.625", "0.875")
 
 
 def test_the_ledger_learns_which_names_to_count():

@@ -28,12 +28,6 @@ def test_the_table_is_named_and_the_text_of_the_same_amount(text, hint):
     assert advice(text) == f"use 0.125, 0.250, 0.375, 0.500, 0.625, 0.750, 0.875{hint}"
 
 
-def test_a_text_of_the_contract_that_the_slices_cannot_express_learns_why():
-    assert advice("0.125", "slicesPerGpu: 4") == (
-        "it is not a whole number of slices (slicesPerGpu 4): use 0.250, 0.500, 0.750"
-    )
-
-
 def test_a_long_table_is_shortened():
     table = ", ".join(f'"{number}": {8 * number}' for number in range(1, 12))
     assert advice("0.5", f"fractions: {{{table}}}") == "use 1, 2, 3, 4, 5, 6, ..., 11"

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.effort import by_turns, examples
-from tests.webhook.support import LABEL, decide, default_policies, pod, policies
+from tests.webhook.support import LABEL, decide, default_policies, pod
 from webhook.admission.denial import Denial
 from webhook.admission.label import Asked, read_label
 
@@ -43,17 +43,6 @@ def test_any_other_text_is_denied_with_what_is_allowed(text, advice):
     decided = decide(pod(fraction=text))
     assert (decided.allowed, decided.code) == (False, "label-not-allowed")
     assert decided.message == f'{LABEL} "{text}" is not allowed: {advice}'
-
-
-def test_a_text_of_the_contract_that_is_no_whole_number_of_slices_says_so():
-    decided = decide(pod(fraction="0.125"), policies('slicesPerGpu: 4\nfractions: {"0.250": 1, "0.500": 2}'))
-    assert decided.message == f'{LABEL} "0.125" is not allowed: use 0.250, 0.500'
-    decided = decide(pod(fraction="0.125"), policies("slicesPerGpu: 4"))
-    assert (
-        decided.message
-        == f'{LABEL} "0.125" is not allowed: it is not a whole number of slices (slicesPerGpu 4):'
-        " use 0.250, 0.500, 0.750"
-    )
 
 
 NEAR = st.one_of(
