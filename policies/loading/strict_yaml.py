@@ -132,7 +132,8 @@ class _Builder:
         while not isinstance(event := next(self.events), yaml.MappingEndEvent):
             if isinstance(event, yaml.CollectionStartEvent):
                 raise _error(self.file, event, "a key must be text, not a list or a mapping")
-            if not isinstance(key := self.value(event, path), str):
+            key = self.value(event, path)
+            if isinstance(event, yaml.ScalarEvent) and not isinstance(key, str):
                 raise _error(self.file, event, f'a key must be text: quote it, "{event.value}"')
             if key in found:
                 rule = f"is duplicate (first on line {self.lines[(*path, key)]}): keep one"

@@ -8,7 +8,6 @@ import yaml
 
 from charts import generate, metrics_page
 from controller.pods.pod_findings import Reason as EventReason
-from modes.mode import DEFAULT_MODE
 from modes.registry import MODES
 from policies.loading.build import effective_limiter
 from policies.loading.sources import presets
@@ -43,24 +42,6 @@ def test_the_locks_limits_are_the_presets(mode):
 
 def test_the_charts_modes_are_the_products():
     assert table_of("modes") == {name: {"resource": mode.default_resource} for name, mode in MODES.items()}
-
-
-def test_templates_name_modes_in_their_tables_and_as_the_default_only():
-    templates = [path for path in (CHART / "templates").rglob("*.*") if path.is_file()]
-    assert len(templates) > 10
-    names = "|".join(MODES)
-    named = re.compile(rf"""["'`]({names})["'`]|(?<!Values)[.]({names})\b""")
-    # What `auto` means is decided there, and how the agent offers cards has one value like a mode.
-    deciding = re.compile(
-        r'{{- define "fraction-injector.statedMode".*?(?={{- define "fraction-injector.mode")', re.DOTALL
-    )
-    found = [
-        (template.name, line)
-        for template in templates
-        for line in deciding.sub("", template.read_text()).splitlines()
-        if named.search(line) and "offer" not in line and "statedMode" not in line
-    ]
-    assert found == [("_policies.tpl", f'{{{{- dig "resources" "mode" "{DEFAULT_MODE}" . -}}}}')]
 
 
 def test_the_locks_limiter_paths_are_the_presets():

@@ -111,30 +111,6 @@ def test_a_log_that_nobody_reads_stops_nothing_and_loses_lines_that_are_counted(
     assert printed(program) == ["served True", "ended"]
 
 
-def test_the_last_lines_are_written_at_the_end_though_the_pipe_was_full_for_a_moment():
-    program = (
-        "import atexit, threading\n"
-        "from service import log as module\n"
-        "def read():\n"
-        "    while b'the last' not in b''.join(parts):\n"
-        "        parts.append(os.read(reader, 100_000))\n"
-        "async def main():\n"
-        "    for number in range(1000):\n        log.info('review', number=number, text='x' * 200)\n"
-        "    await asyncio.sleep(0)\n"
-        "    log.error('the last')\n"
-        "parts = []\n"
-        "module._LAST_SECONDS = 100.0\n"
-        "asyncio.run(main())\n"
-        "reading = threading.Thread(target=read)\n"
-        "reading.start()\n"
-        "module.write_rest()\n"
-        "reading.join()\n"
-        "lines = b''.join(parts).splitlines()\n"
-        "print(len(lines), b'the last' in lines[-1])\n"
-    )
-    assert printed(program) == ["1001 True"]
-
-
 def test_lines_of_threads_and_of_the_loop_are_whole_and_each_there_once():
     program = (
         "import json, threading\n"

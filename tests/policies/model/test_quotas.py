@@ -88,13 +88,6 @@ def test_a_quota_of_a_queue_counts_where_pods_are_held_to_it(namespace, queue, n
     assert (rule.quota.namespaces, rule.quota.other_namespaces) == (namespaces, others)
 
 
-def test_a_queue_in_more_namespaces_than_can_be_listed_is_counted_everywhere():
-    names = ", ".join(f"n{number}" for number in range(1001))
-    queues = f"kind: Queues\nqueues: {{q: {{namespaces: [{names}], quota: {{slices: 4}}}}}}\n"
-    (rule,) = policy_set(q=queues).resolve("n5", "q", None).quotas
-    assert rule.quota.namespaces is None
-
-
 def test_the_charts_max_pods_count_only_when_the_policy_says_so():
     policies = policy_set(a=QUOTAS.replace("queueMaxPods: true", "queueMaxPods: false"), q=QUOTA_QUEUES)
     quota = policies.resolve("team-a", "big_q", None).quotas[1].quota
