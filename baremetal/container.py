@@ -73,12 +73,14 @@ class ContainerJobs:
         return JobFile(command=command, folder="/", env=dict(os.environ) | {MARK: mark}, cleanup=cleanup)
 
     def _image(self, wanted: str, memory_mib: int) -> str:
-        """Return the image: where images limit themselves, the one that fits the share."""
+        """Return the image; where images limit themselves, it must fit the share.
+
+        Raises:
+            RefusedError: it does not.
+        """
         limiter = self._limits.limiter
         if limiter.image_pattern is None:
             return wanted
-        if (chosen := limiter.largest_image(memory_mib)) is not None:
-            return chosen.image
         mib = limiter.limit_of(wanted)
         if mib is None or mib > memory_mib:
             raise RefusedError(
