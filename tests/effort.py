@@ -16,7 +16,6 @@ PARTS = (
     "ledger",
     "policies",
     "real_nodes",
-    "service",
     "webhook",
 )
 """Of the long tier: folders of `tests/`, `tests/long/` and `tests/programs/`."""
