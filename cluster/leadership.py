@@ -7,6 +7,7 @@ which is counted from before the last renewal was sent, long before others may t
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import Callable
@@ -21,6 +22,10 @@ from cluster.kube_client import MERGE_PATCH, TRANSPORT_ERRORS, ApiError, ApiServ
 from kube.names import ADDRESS_ANNOTATION
 from service.background import beat
 from service.log import get_logger
+
+YIELD_SECONDS = 60.0
+"""How long a leader has a reason not to lead before it gives up the Lease. Watches that failed with the API
+server, as all replicas' do, are tried again before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,8 @@ class Leadership:
         self._timing = timing
         self._clock = clock
         self._reason_not_to_lead = reason_not_to_lead
-        self._has_reason = False
+        self._yield_at: float | None = None
+        """When a leader gives up the Lease; None without a reason not to lead, infinity once that is over."""
         self._withdrawn = False
         self._writing = asyncio.Lock()
         self._until = 0.0
@@ -186,16 +192,21 @@ class Leadership:
             self._report("")
 
     def _yields(self) -> bool:
-        """Whether a leader gives up the Lease: once, when it comes to have a reason not to lead.
+        """Whether a leader gives up the Lease: once, when it has had a reason not to lead for some time.
 
         A replica without a reason takes over at once; if there is none, this one leads again.
         """
-        had_reason, reason = self._has_reason, self._reason_not_to_lead()
-        self._has_reason = reason is not None
-        if had_reason or reason is None or not self.leads:
+        reason, now = self._reason_not_to_lead(), self._clock()
+        if reason is None:
+            self._yield_at = None
             return False
-        self._log.warning("releasing the lease", reason=reason, transition=self.transition)
-        return True
+        self._yield_at = self._yield_at or now + YIELD_SECONDS
+        if now < self._yield_at:
+            return False
+        self._yield_at = math.inf
+        if self.leads:
+            self._log.warning("releasing the lease", reason=reason, transition=self.transition)
+        return self.leads
 
     def _report(self, failure: str) -> None:
         """Log a failure once, when it changes."""
@@ -225,7 +236,7 @@ class Leadership:
         if spec.holder_identity not in {None, "", self._candidate.identity}:
             # The holder's own value counts: in a rolling update its settings may differ from this replica's.
             wait += max(self._timing.duration, spec.lease_duration_seconds or 0)
-        if self._has_reason:
+        if self._yield_at is not None:
             wait += self._timing.duration
         return self._seen_at + wait
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from cluster.leadership import Candidate, Leadership, LeaseTiming
+from cluster.leadership import YIELD_SECONDS, Candidate, Leadership, LeaseTiming
 from kube.names import ADDRESS_ANNOTATION
 from tests.cluster.fake_api import FakeApi, talking_to
 from tests.cluster.fake_lease import FakeLease
@@ -151,11 +151,15 @@ async def test_a_leader_that_withdraws_hands_over_at_once_and_names_its_successo
     assert (b.leads, b.transition, a.leads, a.leader) == (True, 1, False, "https://b:1")
 
 
-async def test_a_leader_with_a_reason_not_to_lead_hands_over_at_once_to_another_without_one(stand):
-    lease, _, a, b = stand
+async def test_a_leader_that_has_a_reason_not_to_lead_for_a_minute_hands_over_to_another_without_one(stand):
+    lease, clock, a, b = stand
     await a._attempt()
     await b._attempt()
     a._reason_not_to_lead = lambda: "watch of pods: no event for 120 s"
+    for _ in range(int(YIELD_SECONDS / 6)):
+        await a._attempt()
+        assert a.leads
+        clock.now += 6
     await a._attempt()
     await a._attempt()
     assert (a.leads, lease.stored["spec"]["holderIdentity"]) == (False, "")
@@ -167,8 +171,11 @@ async def test_where_none_is_better_a_leader_with_a_reason_not_to_lead_leads_aga
     _, clock, a, b = stand
     await a._attempt()
     a._reason_not_to_lead = b._reason_not_to_lead = lambda: "watch of pods: no event for 120 s"
-    for candidate in (a, b):
-        await candidate._attempt()
+    for _ in range(int(YIELD_SECONDS / 6) + 1):
+        for candidate in (a, b):
+            await candidate._attempt()
+        clock.now += 6
+    assert not a.leads
     clock.now += TIMING.duration
     for _ in range(3):
         await a._attempt()
