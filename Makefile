@@ -6,6 +6,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 RUNNABLE := .venv/runnable
 TESTABLE := .venv/testable
 READY := .venv/ready
+ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 BENCHES := handler webhook rotation placement regimes controller cluster
 
 .PHONY: help demo test test-cluster test-nodes test-long test-oldest browser screenshots clearml lint bench bench-gpu bench-packing $(BENCHES:%=bench-%) cluster chart metrics sbom audit references lock clean
@@ -94,6 +95,7 @@ lint: $(READY) ## Check style, types and layers, and count the product's lines
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@if GOBIN=$(abspath $(BIN)) go install $(ACTIONLINT); then $(BIN)/actionlint; else echo "the workflows are not checked: actionlint needs Go and its module proxy"; fi
 	@echo "$$(git ls-files '*.py' | grep -vE '^(tests|bench|testbed)/' | xargs cat | wc -l) lines of the product"
 
 cluster: $(READY) ## Start a control plane with fake GPU nodes, until Ctrl-C; K8S as in test (needs Go 1.26); REAL=1: real nodes and pods, as root

@@ -71,9 +71,9 @@ def change(root, name, before, after):
 
 TWICE = """[[action]]
 name = "actions/checkout"
-tag = "v4.4.0"
-digest = "11d5960a326750d5838078e36cf38b85af677262"
-reviewed = "11d5960a3267: x"
+tag = "v7.0.1"
+digest = "3d3c42e5aac5ba805825da76410c181273ba90b1"
+reviewed = "3d3c42e5aac5: x"
 
 [[action]]"""
 CHANGES = {
@@ -98,13 +98,13 @@ CHANGES = {
     ),
     "an action by its tag": (
         ".github/workflows/release.yml",
-        "actions/checkout@11d5960a326750d5838078e36cf38b85af677262 # v4.4.0",
+        "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1",
         "actions/checkout@v4",
         "is not what was reviewed",
     ),
     "an action at another commit": (
         ".github/workflows/release.yml",
-        "@11d5960a326750d5838078e36cf38b85af677262",
+        "@3d3c42e5aac5ba805825da76410c181273ba90b1",
         f"@{'b' * 40}",
         "is not what was reviewed",
     ),
@@ -116,7 +116,7 @@ CHANGES = {
     ),
     "a commit without another note": (
         "requirements/references.toml",
-        'digest = "11d5960a326750d5838078e36cf38b85af677262"',
+        'digest = "3d3c42e5aac5ba805825da76410c181273ba90b1"',
         f'digest = "{"c" * 40}"',
         "`reviewed` begins with 'cccccccccccc'",
     ),
@@ -134,7 +134,7 @@ CHANGES = {
     ),
     "an action without a commit": (
         "requirements/references.toml",
-        'digest = "11d5960a326750d5838078e36cf38b85af677262"',
+        'digest = "3d3c42e5aac5ba805825da76410c181273ba90b1"',
         'digest = "v4"',
         "the commit of its tag",
     ),

@@ -20,7 +20,10 @@ def test_the_release_workflow_grants_no_more_than_each_job_needs_and_says_that_i
     steps = workflow["jobs"]["publish"]["steps"]
     [image] = [step for step in steps if "build-push-action" in step.get("uses", "")]
     assert image["with"]["platforms"] == "linux/amd64,linux/arm64"
-    assert sum("attest-" in step.get("uses", "") for step in steps) == 3
+    assert sum("actions/attest@" in step.get("uses", "") for step in steps) == 3
+    # The index trusts one job, which runs nothing of the checkout.
+    assert workflow["jobs"]["package-index"]["environment"] == "pypi"
+    assert workflow["jobs"]["package-index"]["permissions"] == {"contents": "read", "id-token": "write"}
     # What a tag or a name says never becomes a part of a script.
     assert not [step for step in steps if "${{" in step.get("run", "")]
 

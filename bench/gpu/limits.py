@@ -59,18 +59,22 @@ def _preloading(scratch: Path, limiter: Path) -> str | None:
 def limiter(setting: Setting) -> Figures:
     """Allocate up to twice the limit in each way, and record where that fails."""
     gpu = gpu_to_test(setting)
-    held = {kind: _held(limited(setting, gpu, LIMIT_MIB), kind) for kind in KINDS}
+    held = {kind: _held(limited(setting, gpu, LIMIT_MIB), kind=kind) for kind in KINDS}
     by = "/etc/ld.so.preload" if limited(setting, gpu, LIMIT_MIB).command else PRELOAD
     figures = {"preloaded_by": by, "limit_mib": LIMIT_MIB, "held_mib": held}
-    if held["cuMemAlloc"] > LIMIT_MIB:
+    if not isinstance(plain := held["cuMemAlloc"], int) or plain > LIMIT_MIB:
         raise WrongError("plain allocations are not limited", figures)
     return figures
 
 
-def _held(share: Share, kind: str = "cuMemAlloc") -> int:
-    """Return the MiB that a program could allocate."""
-    with children(("fill", kind, str(2 * LIMIT_MIB), str(STEP_MIB), str(STEP_MIB)), share) as [child]:
-        return int(child.line()["held_mib"])
+def _held(share: Share, more: Mapping[str, str] | None = None, *, kind: str = "cuMemAlloc") -> int | str:
+    """Return the MiB that a program with further variables could allocate, or how it ended."""
+    share = Share({**share.environment, **(more or {})}, share.command)
+    try:
+        with children(("fill", kind, str(2 * LIMIT_MIB), str(STEP_MIB), str(STEP_MIB)), share) as [child]:
+            return int(child.line()["held_mib"])
+    except RuntimeError as error:
+        return str(error)
 
 
 def accuracy(setting: Setting) -> Figures:
@@ -111,18 +115,10 @@ def escapes(setting: Setting) -> Figures:
         "its own limit": {LIMIT: f"{2 * LIMIT_MIB}m"},
         "no limit": {LIMIT: ""},
     }
-    figures = {name: _escaped(setting, gpu, more) for name, more in tries.items()}
+    figures = {name: _held(limited(setting, gpu, LIMIT_MIB), more) for name, more in tries.items()}
     if not isinstance(alone := figures["none"], int) or alone > LIMIT_MIB:
         raise WrongError("the limit does not hold for a program that tries nothing", figures)
     return {"limit_mib": LIMIT_MIB, **figures}
-
-
-def _escaped(setting: Setting, gpu: Gpu, more: Mapping[str, str]) -> int | str:
-    share = limited(setting, gpu, LIMIT_MIB)
-    try:
-        return _held(Share({**share.environment, **more}, share.command))
-    except RuntimeError as error:
-        return str(error)
 
 
 def driver_limits(setting: Setting) -> Figures:

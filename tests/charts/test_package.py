@@ -1,14 +1,12 @@
 """The chart of a release works without a checkout around it: its links, its image, what a catalogue shows."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
-from charts.package import CHART
+from charts.package import CHANGELOG, CHART, main, packaged
 
 ROOT = Path(__file__).parents[2]
 IMAGE, SOURCE, VERSION = "ghcr.io/somebody/injector", "https://github.com/somebody/injector", "1.2.3"
@@ -17,11 +15,20 @@ IMAGE, SOURCE, VERSION = "ghcr.io/somebody/injector", "https://github.com/somebo
 @pytest.fixture(scope="module")
 def release(tmp_path_factory):
     folder = tmp_path_factory.mktemp("release") / "fraction-injector"
+    changelog = folder.with_name("CHANGELOG.md")
+    changelog.write_text(CHANGELOG.read_text().replace("## Unreleased", f"## {VERSION}"))
     options = [f"--image={IMAGE}", f"--source={SOURCE}", f"--version={VERSION}", f"--output={folder}"]
-    subprocess.run([sys.executable, "-m", "charts.package", *options], cwd=ROOT, check=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("charts.package.CHANGELOG", changelog)
+        patch.setattr("sys.argv", ["package", *options])
+        main()
     return {
         file.relative_to(folder).as_posix(): file.read_text() for file in folder.rglob("*") if file.is_file()
     }
+
+
+def test_it_has_every_file_of_the_chart(release):
+    assert set(release) == {file.relative_to(CHART).as_posix() for file in CHART.rglob("*") if file.is_file()}
 
 
 def test_the_image_is_the_pushed_one_and_the_other_values_are_those_of_the_repository(release):
@@ -54,6 +61,9 @@ def test_a_catalogue_is_told_home_images_and_links(release):
     [image] = yaml.safe_load(notes["artifacthub.io/images"])
     assert image["image"] == f"{IMAGE}:{VERSION}"
     assert yaml.safe_load(notes["artifacthub.io/links"])[0]["url"].startswith(SOURCE)
+    changes = yaml.safe_load(notes["artifacthub.io/changes"])
+    assert {change["kind"] for change in changes} == {"added", "changed", "removed"}
+    assert not [change for change in changes if "](" in change["description"]]
 
 
 def test_the_chart_names_its_custom_resources_for_a_catalogue():
@@ -65,3 +75,21 @@ def test_the_chart_names_its_custom_resources_for_a_catalogue():
         (crd["spec"]["names"]["kind"], crd["metadata"]["name"], crd["spec"]["versions"][0]["name"])
         for crd in crds
     ]
+
+
+@pytest.mark.parametrize(
+    ("values", "version", "said"),
+    [
+        ("", VERSION, "is there 0 times instead of once"),
+        (None, "9.9.9", "CHANGELOG.md says nothing of 9.9.9"),
+    ],
+    ids=["no place to fill in", "a version without changes"],
+)
+def test_a_release_that_lacks_something_is_refused(values, version, said):
+    files = {
+        file.relative_to(CHART).as_posix(): file.read_text() for file in CHART.rglob("*") if file.is_file()
+    }
+    if values is not None:
+        files["values.yaml"] = values
+    with pytest.raises(ValueError, match=said):
+        packaged(files, changelog=f"\n## {VERSION}\n", image=IMAGE, source=SOURCE, version=version)

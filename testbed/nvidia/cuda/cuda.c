@@ -21,6 +21,7 @@ typedef struct {
 
 static char uuid[TEXT];
 static unsigned long long whole, given;
+static unsigned retained;
 static bool faulted;
 
 CUresult cuGetErrorName(CUresult error, const char **name) {
@@ -46,10 +47,28 @@ CUresult cuInit(unsigned flags) {
 
 CUresult cuDeviceGet(int *device, int index) { return *device = 0, index ? INVALID : OK; }
 
+CUresult cuDeviceGetCount(int *count) { return *count = 1, whole ? OK : NO_DEVICE; }
+
+/* HAMi-core asks how much a card can run at once. */
+CUresult cuDeviceGetAttribute(int *value, int attribute __attribute__((unused)), int device __attribute__((unused))) {
+  return *value = 64, OK;
+}
+
 CUresult cuDevicePrimaryCtxRetain(void **context, int device __attribute__((unused))) {
   *context = uuid;
-  return take_memory(uuid, CONTEXT, whole) ? OK : OUT_OF_MEMORY;
+  if (!retained && !take_memory(uuid, CONTEXT, whole)) return OUT_OF_MEMORY;
+  return retained++, OK;
 }
+
+CUresult cuDevicePrimaryCtxRelease_v2(int device __attribute__((unused))) {
+  if (!retained) return INVALID;
+  if (!--retained) take_memory(uuid, -CONTEXT, whole);
+  return OK;
+}
+
+CUresult cuCtxGetCurrent(void **context) { return *context = uuid, OK; }
+
+CUresult cuCtxGetDevice(int *device) { return *device = 0, OK; }
 
 CUresult cuCtxSetCurrent(void *context) { return context ? OK : INVALID; }
 
@@ -72,6 +91,13 @@ CUresult cuMemAllocManaged(unsigned long long *address, size_t size, unsigned fl
 
 CUresult cuMemAllocAsync(unsigned long long *address, size_t size, void *stream __attribute__((unused))) {
   return cuMemAlloc_v2(address, size);
+}
+
+/* HAMi-core asks how much the pool of the last function ever kept. */
+CUresult cuDeviceGetMemPool(void **pool, int device __attribute__((unused))) { return *pool = uuid, OK; }
+
+CUresult cuMemPoolGetAttribute(void *pool, int attribute __attribute__((unused)), unsigned long long *value) {
+  return *value = given, pool ? OK : INVALID;
 }
 
 CUresult cuMemAllocPitch_v2(unsigned long long *address, size_t *pitch, size_t width, size_t height,

@@ -27,6 +27,11 @@ class Part:
 
     card: Card
     mib: int
+    """Rounded up."""
+    floor_mib: int
+    """As our ledger says it."""
+    pod: str
+    """Empty while the claim is reserved for none."""
 
 
 @dataclass
@@ -85,6 +90,12 @@ class ClaimWatch:
         """Wait until no claim holds anything, by this watch."""
         eventually(lambda: not self.held, "all cards are free")
 
+    def held_by_pods(self) -> Counter[tuple[str, str, str]]:
+        """MiB by node, device and pod."""
+        return Counter(
+            {(*part.card, part.pod): part.floor_mib for each in self.held.values() for part in each}
+        )
+
     def _follow(self) -> None:
         for event in self._events():
             if self._stop.is_set():
@@ -117,13 +128,15 @@ class ClaimWatch:
 
     def _parts(self, name: str, claim: Object) -> Iterator[Part]:
         allocation = claim.get("status", {}).get("allocation", {})
+        pod = next((each["name"] for each in claim.get("status", {}).get("reservedFor", [])), "")
         for result in allocation.get("devices", {}).get("results", []):
             card = result["pool"], result["device"]
             asked = asked_of(claim, result["request"])
             share = int(parse_quantity(result["consumedCapacity"]["share"]))
             if share != (SHARES_OF_CARD if asked is None else int(parse_quantity(asked))):
                 self.wrong.append(f"{name} asks for {asked} and holds {share} of {card}")
-            yield Part(card, -(-share * self.cards[card] // SHARES_OF_CARD))
+            mib = self.cards[card]
+            yield Part(card, -(-share * mib // SHARES_OF_CARD), share * mib // SHARES_OF_CARD, pod)
 
 
 def asked_of(claim: Object, request: str) -> str | None:

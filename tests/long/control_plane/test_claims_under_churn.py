@@ -1,12 +1,14 @@
 """Mode dra while pods come and go and what it relies on is away: no card is ever held over its memory."""
 
+import os
 import random
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from testbed.api import ApiError
-from testbed.controller_process import registered_webhook
+from testbed.controller_process import gpu_ledger, registered_webhook
 from testbed.process import eventually
 from testbed.registration import asking_for_memory, labelled_pod
 from tests.control_plane import test_claims_of_shares
@@ -16,12 +18,13 @@ device_class, offer = test_claims_of_shares.device_class, test_claims_of_shares.
 pytestmark = test_claims_of_shares.pytestmark
 
 EIGHTHS = [f"{slices / 8:g}" for slices in range(1, 9)]
-PODS = 600
+PODS = int(os.environ.get("CHURNED_PODS", "600"))
 AT_ONCE, ALIVE, CLIENTS = 25, 60, 4
 SMALL, LARGE = 40960, 81920
 ODD = tuple(range(1431, LARGE, 1999))
 """MiB; a namespace may have 128 different shares at once."""
 AWAY = ("try again", "offers no card yet", "failed calling webhook")
+KILLS = 9
 
 
 @pytest.fixture
@@ -78,7 +81,19 @@ class Churn:
         eventually(left, f"{most} pods are left")
 
 
-def test_no_card_is_held_over_its_memory_while_pods_churn_and_controllers_are_killed_in_turn(  # noqa: PLR0913, PLR0917 fixtures
+def held_by_ledgers(api, nodes):
+    """MiB of each pod on each card, as the GpuLedgers say."""
+    return Counter(
+        {
+            (node, card["device"], share["pod"]): share["memoryMiB"]
+            for node in nodes
+            for card in (gpu_ledger(api, node) or {}).get("cards", [])
+            for share in card.get("shares", [])
+        }
+    )
+
+
+def test_no_card_is_held_over_its_memory_while_pods_churn_and_processes_are_killed_in_turn(  # noqa: PLR0913, PLR0917 fixtures
     control_plane, namespace, offer, start, policies, tmp_path
 ):
     sizes = [[SMALL, SMALL], [SMALL, LARGE], [LARGE, LARGE]]
@@ -93,24 +108,28 @@ def test_no_card_is_held_over_its_memory_while_pods_churn_and_controllers_are_ki
     ]
     eventually(lambda: any(each.leads for each in controllers), "one leads")
     churn = Churn(control_plane.api, namespace)
-    kills = [second, first, second, first]
     with (
-        registered_webhook(control_plane.api, namespace, first, tmp_path, policies),
+        registered_webhook(control_plane.api, namespace, first, tmp_path, policies) as webhook,
         ClaimWatch(control_plane, namespace, cards) as watch,
         ThreadPoolExecutor(CLIENTS) as clients,
     ):
+        kills = [first, webhook, second] * (KILLS // 3)
         for begin in range(0, PODS, AT_ONCE):
             pods = [churn.pod(f"pod-{number}") for number in range(begin, min(begin + AT_ONCE, PODS))]
             made = clients.map(churn.create, pods)
-            if kills and begin >= PODS * (5 - len(kills)) // 6:
+            if kills and begin >= PODS * (KILLS - len(kills)) // KILLS:
                 killed = kills.pop()
                 killed.kill()
                 killed.start_again()
             list(made)
             churn.until_alive(ALIVE)
+        eventually(
+            lambda: held_by_ledgers(control_plane.api, names) == watch.held_by_pods(),
+            "the GpuLedgers say what the claims hold",
+        )
         churn.until_alive(0)
         watch.until_released()
     assert watch.wrong == []
-    assert not kills, "each controller was killed twice"
+    assert not kills, "each process was killed three times"
     assert len(watch.granted) == PODS, "each pod had its share"
     assert sum(watch.most.values()) > sum(cards.values()) * 3 / 4, "the cards were filled"

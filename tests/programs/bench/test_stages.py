@@ -154,7 +154,7 @@ def test_a_limiter_that_crashes_fails_its_stages_and_no_others(machine, tmp_path
     failed = ["limiter", "accuracy", "escapes", "shares", "tenants", "overhead", "startup"]
     assert (code, by_status(lines)["failed"]) == (1, failed)
     assert by_status(lines)["ran"] == [name for name in STAGES if name not in failed]
-    assert "ended with -6" in lines["limiter"]["why"]
+    assert "ended with -6" in lines["limiter"]["figures"]["held_mib"]["cuMemAlloc"]
 
 
 def test_each_stage_fails_with_a_line_of_its_own_where_driver_toolkit_and_agent_are_broken(machine):
