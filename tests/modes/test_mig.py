@@ -8,7 +8,7 @@ from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.mig import Mig
 from modes.mig_profiles import MigProfile, card_of_product, card_of_profiles
-from modes.units import POOL, profile_of_resource
+from modes.units import POOL, profile_of_product, profile_of_resource
 
 A100_40, A100_80, H100, A30 = (
     "NVIDIA-A100-SXM4-40GB",
@@ -72,6 +72,11 @@ def test_the_strategy_single_offers_its_one_profile_as_whole_gpus():
     assert Mig.gpu_count(offering) == (2, 0)
     (only,) = Mig.instances(Fraction(4, 8), [offer(product, (POOL,))])
     assert (only.profile.name, only.is_pool, only.indices, only.products) == ("3g.40gb", True, (), (product,))
+
+
+def test_time_sliced_instances_are_no_strategy_single():
+    assert profile_of_product(f"{A100_80}-MIG-1g.10gb-SHARED") is None
+    assert profile_of_product(f"{A100_80}-SHARED") is None
 
 
 def test_a_node_that_is_divided_on_demand_offers_all_that_its_card_can_have():

@@ -26,6 +26,11 @@ def test_slices_are_asked_for_by_the_name_of_each_gpu_or_of_the_pool(mode, fract
     assert mode.amounts(fraction, indices) == amounts
 
 
+def test_no_share_is_written_without_the_index_of_a_gpu():
+    with pytest.raises(ValueError, match="index"):
+        per_gpu().amounts(HALF, ())
+
+
 @pytest.mark.parametrize(
     ("mode", "node", "offered", "fitting"),
     [
