@@ -24,7 +24,7 @@ from controller.geometry.metrics import GeometryMetrics
 from controller.geometry.mig_config import BrokenFileError, MigConfigFile, config_name, other_attempt
 from controller.geometry.mig_manager import MigManager
 from controller.geometry.model import Division, MigNode, NewDivision
-from controller.geometry.node_view import change_text, ends_of, pause_end, time_text
+from controller.geometry.node_view import change_text, ends_of, is_paused, time_text
 from controller.geometry.planner import Planner, is_still_wanted
 from controller.geometry.reports import Reports
 from controller.watch.ledger_store import LedgerStore
@@ -41,8 +41,6 @@ STUCK_SECONDS = 900.0
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 15.0, 600.0
 REQUESTS_SECONDS = 8.0
 """Time for the requests of one node, and for those of the ConfigMap: what they miss, a later step does."""
-NODES_SECONDS = 20.0
-"""Time after which a step begins no other node: the next step begins with those that it missed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +89,6 @@ class GeometryLoop:
         self._since: dict[str, tuple[tuple[str | None, str, str], float]] = {}
         """By node: the phase of its change, and when it was first seen in it."""
         self._failed = Turns[str](lambda _: "", lambda node: node, FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS)
-        self._last_node = ""
-        """The node that was worked on last."""
         self._log = get_logger("geometry")
 
     async def run(self) -> None:
@@ -142,7 +138,7 @@ class GeometryLoop:
         # In a thread, because thousands of nodes would block the event loop for too long.
         plan = await asyncio.to_thread(self._planner.plan, after, cluster.waiting.values(), self._clock())
         await self._guarded(self._write(cluster, file, plan.divisions))
-        self._metrics.show(cluster)
+        self._metrics.waiting.set(len(cluster.waiting))
         for node in cluster.nodes:
             if node.fact.is_ours and node.problem is not None:
                 self._reports.not_divided(node, node.problem)
@@ -160,7 +156,7 @@ class GeometryLoop:
             division,
             use.instances,
             is_changing=fact.change is not None,
-            paused_until=pause_end(fact.divided_at, self._options.pause_seconds, self._wall()),
+            is_paused=is_paused(fact.divided_at, self._options.pause_seconds, self._wall()),
             cpu_free=seen.cpu_milli - use.cpu_milli,
             memory_free=seen.memory_bytes - use.memory_bytes,
             labels=seen.labels,
@@ -183,16 +179,11 @@ class GeometryLoop:
         self._planned |= new
 
     async def _work(self, cluster: Cluster, file: MigConfigFile) -> None:
-        """Do what nodes need next, one after the other, and begin where the last step ended."""
-        began = self._clock()
+        """Do what each node needs next: one whose requests get no answer delays no other."""
         self._since = {node.name: self._phase(node) for node in cluster.nodes}
         self._failed.keep(self._since)
-        for node in sorted(cluster.nodes, key=lambda each: (each.name <= self._last_node, each.name)):
-            if self._clock() - began >= NODES_SECONDS:
-                return
-            if (work := self._next(node, file)) is not None:
-                self._last_node = node.name
-                await self._guarded(work, node.name)
+        work = [(node.name, next_) for node in cluster.nodes if (next_ := self._next(node, file)) is not None]
+        await asyncio.gather(*[self._guarded(each, name) for name, each in work])
 
     def _phase(self, node: ClusterNode) -> tuple[tuple[str | None, str, str], float]:
         """Return what a node's change waits for, and since when."""
@@ -257,11 +248,8 @@ class GeometryLoop:
         self._log.info("a node is divided", node=node.name, configuration=target)
 
     async def _finish(self, node: ClusterNode, division: Division) -> None:
-        planned = self._planned.get(node.name)
         await self._end(node, "succeeded")
         self._failed.accepted(node.name)
-        if planned is not None:
-            self._planner.divided(planned.pods, self._clock())
         self._reports.divided(node, division, time_text(self._wall() + self._options.pause_seconds))
 
     async def _fail(self, node: ClusterNode, target: str, why: str) -> None:

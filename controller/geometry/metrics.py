@@ -6,8 +6,6 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from controller.geometry.cluster import Cluster
-
 
 class GeometryMetrics:
     """Metrics of the geometry loop; every series starts at zero."""
@@ -26,11 +24,3 @@ class GeometryMetrics:
             "Requests of the geometry loop that the API server rejected or did not answer in time.",
         )
         self.waiting = gauge("fraction_injector_mig_waiting", "Pods that wait for MIG instances.")
-        self.impossible = gauge(
-            "fraction_injector_mig_never_fits", "Pods that wait for MIG instances that no card can have."
-        )
-
-    def show(self, cluster: Cluster) -> None:
-        """Set the gauges of pods that wait."""
-        self.waiting.set(len(cluster.waiting) + len(cluster.impossible))
-        self.impossible.set(len(cluster.impossible))

@@ -9,12 +9,11 @@ from typing import Literal
 
 from cluster.event_writer import EventWriter
 from controller.geometry.cluster import Cluster, ClusterNode
-from controller.geometry.model import Division, MigRequest, Plan
-from kube.events import MIG_NEVER_FITS, MIG_WAITS, event, event_name
-from service.turns import in_turn
+from controller.geometry.model import Division, Plan
+from kube.events import MIG_WAITS, event, event_name
 
 MAX_NAMED = 100
-"""Pods of each kind that one step writes Events on."""
+"""Pods that one step writes Events on."""
 
 
 class Reports:
@@ -24,17 +23,10 @@ class Reports:
         self._events = events
 
     def waiting(self, cluster: Cluster, plan: Plan) -> None:
-        """Write on pods why no card is divided for them now, or why they can never run."""
+        """Write on pods why no card is divided for them now."""
         for uid, why in islice(plan.unserved.items(), MAX_NAMED):
-            self._on_pod(cluster.waiting[uid], MIG_WAITS, why)
-        impossible = in_turn(cluster.impossible, lambda each: each[0].pod.namespace, {})
-        for request, problem in impossible[:MAX_NAMED]:
-            self._on_pod(request, MIG_NEVER_FITS, problem)
-
-    def _on_pod(self, request: MigRequest, reason: str, message: str) -> None:
-        namespace, name = request.pod.key
-        involved = {"kind": "Pod", "namespace": namespace, "name": name, "uid": request.mig.uid}
-        self._write(involved, reason, message)
+            namespace, name = cluster.waiting[uid].pod.key
+            self._write({"kind": "Pod", "namespace": namespace, "name": name, "uid": uid}, MIG_WAITS, why)
 
     def not_divided(self, node: ClusterNode, problem: str) -> None:
         """Write on a node why it is not divided."""

@@ -36,12 +36,12 @@ def divided(**options):
     return cluster
 
 
-def test_who_waits_for_a_pause_learns_until_when_and_so_does_the_node():
+def test_the_event_of_a_division_says_until_when_the_node_is_not_divided_again():
     cluster = divided(pause_seconds=300.0)
     cluster.add_pod("p", "7g.40gb")
     asyncio.run(cluster.run(40))
     ends = cluster.nodes["n0"]["metadata"]["annotations"][DIVIDED_AT].replace(":00:", ":05:")
-    assert messages(cluster, "p") == [f"node n0 can be divided for it after a pause, not before {ends}"]
+    assert messages(cluster, "p") == [IN_USE]
     (of_node,) = messages(cluster, "n0")
     assert of_node.endswith(f"; not divided again before {ends}")
     assert cluster.registry.get_sample_value("fraction_injector_mig_waiting") == 1
@@ -67,7 +67,6 @@ def test_of_very_many_pods_to_tell_something_some_of_each_namespace_get_one_even
     asyncio.run(cluster.run(2))
     assert len(cluster.events) == MAX_NAMED
     assert len(messages(cluster, "q")) == 1
-    assert cluster.registry.get_sample_value("fraction_injector_mig_never_fits") == 3 * MAX_NAMED + 1
 
 
 @pytest.mark.parametrize("skew", [-(10**7), -60, 60, 10**7])
