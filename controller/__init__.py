@@ -16,7 +16,6 @@
 """
 
 PUBLIC = (
-    "certificates.expiry",
     "certificates.loop",
     "certificates.rotate",
     "certificates.store",

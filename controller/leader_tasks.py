@@ -31,7 +31,6 @@ from controller.policies.policy_events import PolicyEvents
 from controller.policies.watched_policies import WatchedPolicies, quotas_of
 from controller.publish.gpu_ledger_writer import GpuLedgerWriter
 from controller.publish.metrics import ControllerMetrics
-from controller.publish.node_events import NodeEvents
 from controller.publish.pod_events import PodEvents
 from controller.quota_gates.gate_removal import GateRemoval
 from controller.quota_gates.loop import QuotaGateLoop
@@ -107,13 +106,10 @@ class LeaderTasks:
 
     def tasks(self) -> list[BackgroundTask]:
         """Return the tasks that run while this replica leads; called at the start of each term."""
-        context = self._context
-        of_nodes = NodeEvents(self._event_writer, context.state, context.leadership)
         return [
             BackgroundTask.without_period("publishing", self._publish),
             BackgroundTask.without_period("event writer", self._event_writer.run),
             BackgroundTask.without_period("events", self._events.run),
-            BackgroundTask.without_period("node events", of_nodes.run),
             *self._of_claims(),
             *self._of_policies(),
             *self._of_geometry(),
@@ -204,5 +200,5 @@ class LeaderTasks:
             keep_previous=timedelta(seconds=options.ca_keep),
             retry=timedelta(seconds=options.ca_retry),
         )
-        loop = CertificateLoop(store, leadership, metrics, names, rotation, events=self._event_writer)
+        loop = CertificateLoop(store, leadership, metrics, names, rotation)
         yield BackgroundTask.beating("certificates", loop.run, STEP_SECONDS + options.ca_retry)

@@ -71,7 +71,6 @@ Task = Literal[
     "claim templates",
     "event writer",
     "events",
-    "node events",
     "quota gates",
     "policy events",
     "policy delivery",

@@ -27,11 +27,9 @@ from certs.rotation import (
 )
 from certs.secret_writes import AuthoritySecretWrite, CaBundleWrite, TlsSecretWrite, prepare_write
 from certs.values import CertificateError
-from cluster.event_writer import EventWriter
 from cluster.kube_client import CHANGED_MEANWHILE, ApiError
 from cluster.leader_loop import while_leading
 from cluster.leadership import Leadership
-from controller.certificates.expiry import warnings
 from controller.certificates.metrics import CertificateMetrics
 from controller.certificates.store import Bundle, CertificateStore, Version
 from service.background import beat
@@ -112,7 +110,7 @@ class BundleLoop:
 class CertificateLoop:
     """Issues and rotates the CA and the leaf of an installation."""
 
-    def __init__(  # noqa: PLR0913 what it works on and by
+    def __init__(  # noqa: PLR0913 the last is replaced in tests only
         self,
         store: CertificateStore,
         leadership: Leadership,
@@ -120,7 +118,6 @@ class CertificateLoop:
         names: Sequence[str],
         settings: RotationSettings,
         *,
-        events: EventWriter,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """`names` are the DNS names that the leaf must cover."""
@@ -129,7 +126,6 @@ class CertificateLoop:
         self._metrics = metrics
         self._names = names
         self._settings = settings
-        self._events = events
         self._clock = clock
         self._phase: Phase | None = None
         self._log = get_logger("certificates")
@@ -158,7 +154,6 @@ class CertificateLoop:
         action = decide(found.seen, now, self._settings)
         self._show_phase(found.seen)
         self._metrics.show_configuration(is_there=found.seen.bundle is not None)
-        self._warn(found.seen, now)
         if not isinstance(action, Wait) and self._leadership.leads:
             await self._carry_out(action, found, now)
         return action
@@ -212,12 +207,6 @@ class CertificateLoop:
                 await self._store.write_bundle(pem, found.bundle)
             case _:
                 assert_never(write)
-
-    def _warn(self, seen: Observation, now: datetime) -> None:
-        installation = self._store.installation
-        for warning in warnings(seen, installation.name, now):
-            if self._events.write(warning.event(installation.namespace, now)):
-                self._log.error("a certificate is not renewed", secret=warning.secret, error=warning.message)
 
     def _show_phase(self, seen: Observation) -> None:
         now = phase(seen)

@@ -1,4 +1,4 @@
-"""Findings that are reported on a pod: it waits, it was bound elsewhere, or it drifted.
+"""Findings that are reported on a pod: it waits, or it drifted.
 
 Deterministic and free of side effects. Drift is only reported.
 """
@@ -21,7 +21,6 @@ from modes.resource_names import ResourceNames
 Reason = Literal[
     "WaitingForSlices",
     "WaitingForCard",
-    "PlacedElsewhere",
     "FractionDrift",
     "WaitingForQuota",
     "QuotaHasRoom",
@@ -48,24 +47,19 @@ class Finding:
     """Empty if it is written when it is reported, because free slices change."""
 
 
-def findings(before: SeenPod | None, after: SeenPod) -> Iterator[Finding]:
-    """Yield the findings of a change of a pod; `before` is None for a new pod."""
-    fact, injected = after.fact, after.injected
+def findings(pod: SeenPod) -> Iterator[Finding]:
+    """Yield the findings of a pod as it is now."""
+    fact, injected = pod.fact, pod.injected
     if injected is None or fact.is_over:
         return
     if fact.quota_wait is not None:
-        yield _finding(after, injected, "WaitingForQuota", "")
+        yield _finding(pod, injected, "WaitingForQuota", "")
     if fact.node is None and injected.lacks_slices and fact.slices:
-        yield _finding(after, injected, "WaitingForSlices", "")
+        yield _finding(pod, injected, "WaitingForSlices", "")
     if fact.node is None and injected.lacks_cards:
-        yield _finding(after, injected, "WaitingForCard", "")
-    preferred = injected.preferred_node
-    was_free = before is not None and before.fact.node is None
-    if was_free and fact.node and preferred and fact.node != preferred:
-        message = f"bound to {fact.node}; the fraction ledger had preferred {preferred}"
-        yield _finding(after, injected, "PlacedElsewhere", message)
+        yield _finding(pod, injected, "WaitingForCard", "")
     if why := drift(fact, injected):
-        yield _finding(after, injected, "FractionDrift", why)
+        yield _finding(pod, injected, "FractionDrift", why)
 
 
 def drift(fact: PodFact, injected: InjectedPod) -> str | None:

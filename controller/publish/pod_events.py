@@ -30,7 +30,7 @@ SECONDS_BETWEEN_EVENTS = 0.1
 RENEW_SECONDS = 300.0
 """So often it is checked whether the Event on a waiting pod is still right."""
 _RENEWED = frozenset({"WaitingForSlices", "WaitingForCard", "WaitingForQuota"})
-_NORMAL = frozenset({"PlacedElsewhere", "WaitingForQuota", "QuotaHasRoom", "ShareIdle", "IdleShareKept"})
+_NORMAL = frozenset({"WaitingForQuota", "QuotaHasRoom", "ShareIdle", "IdleShareKept"})
 
 
 class PodEvents:
@@ -65,14 +65,14 @@ class PodEvents:
         self._said: dict[str, tuple[float, Finding, str]] = {}
         """What waiting pods were told, and when that is checked again; the first to check comes first."""
         self._log = get_logger("events")
-        state.on_pod(self._note)
+        state.on_pod = self._note
 
     async def run(self) -> None:
         """Write findings while this replica leads, starting with the known pods."""
         async for keys in self._state.yielding.batches(list(self._state.pods)):
             for key in keys:
                 if (pod := self._state.pods.get(key)) is not None:
-                    self._note(None, pod)
+                    self._note(pod)
         while self._leadership.leads:
             await self._write_event(await self._next())
             await asyncio.sleep(SECONDS_BETWEEN_EVENTS)
@@ -88,10 +88,10 @@ class PodEvents:
                 raise
             return finding
 
-    def _note(self, before: SeenPod | None, after: SeenPod) -> None:
+    def _note(self, pod: SeenPod) -> None:
         if not self._leadership.leads:
             return
-        for finding in findings(before, after):
+        for finding in findings(pod):
             name = _name(finding)
             if name in self._noted:
                 continue

@@ -31,8 +31,6 @@ Clock = Callable[[], float]
 """Seconds of a monotonic clock."""
 QUIET_SECONDS = 75.0
 """A watch reports at least once a minute. After a longer silence, pods may exist that it has not reported."""
-PodListener = Callable[[SeenPod | None, SeenPod], None]
-"""Called for each added or changed pod, with its previous and its current state."""
 
 
 class LedgerStore:
@@ -101,7 +99,8 @@ class LedgerStore:
         self._lifted: dict[PodKey, SeenPod] = {}
         """Pods whose gate is being removed, or was, as last watched with it: they count as placed pods."""
         self._readers: list[Changes] = []
-        self._pod_listeners: list[PodListener] = []
+        self.on_pod: Callable[[SeenPod], None] = lambda _: None
+        """Called for each pod that is added or changed."""
         self._unlisted = {"nodes", "pods"}
         self._changes = 0
 
@@ -126,10 +125,6 @@ class LedgerStore:
     def unsubscribe(self, changes: Changes) -> None:
         """Remove a reader; the inverse of `subscribe`."""
         self._readers.remove(changes)
-
-    def on_pod(self, listener: PodListener) -> None:
-        """Call `listener` for every pod that is added or changed."""
-        self._pod_listeners.append(listener)
 
     def place(self, ask: PlacementRequest) -> PlacementResult:
         """Place one request in the ledger."""
@@ -272,8 +267,7 @@ class LedgerStore:
             self._mark_pod(before.fact if before else None)
             self._mark_pod(fact)
             self._update_totals()
-        for listener in self._pod_listeners:
-            listener(before, pod)
+        self.on_pod(pod)
 
     def lift(self, key: PodKey) -> None:
         """Count a waiting pod in its quotas from now on, before its gate is removed; ends with `put_back`."""

@@ -37,31 +37,31 @@ def unscheduled(said, reason="Unschedulable", **metadata):
     return made | {"status": {"phase": "Pending", "conditions": [condition]}}
 
 
-def events(before, after):
-    return [(finding.reason, finding.message) for finding in findings(before, after)]
+def events(pod):
+    return [(finding.reason, finding.message) for finding in findings(pod)]
 
 
 def test_a_pod_as_it_should_be_is_no_news():
-    assert events(None, seen()) == []
-    assert events(None, seen(injected=None)) == []
+    assert events(seen()) == []
+    assert events(seen(injected=None)) == []
 
 
 @pytest.mark.parametrize(("said", "is_drift"), [("1,0,1", False), ("0,1", False), ("0", True), ("0,2", True)])
 def test_containers_on_different_gpus_are_as_they_should_be_where_each_names_its_own(said, is_drift):
     apart = changed(slices="5", gpu_index=said)
-    assert bool(events(None, seen(apart, takes=((0, 4), (1, 1))))) is is_drift
+    assert bool(events(seen(apart, takes=((0, 4), (1, 1))))) is is_drift
 
 
 def test_a_pod_that_the_scheduler_cannot_place_waits():
     waiting = changed(lacks_slices=True)
-    assert events(seen(), seen(waiting)) == [("WaitingForSlices", "")]
-    assert events(seen(), seen(waiting, node="gpu-0")) == []
+    assert events(seen(waiting)) == [("WaitingForSlices", "")]
+    assert events(seen(waiting, node="gpu-0")) == []
 
 
 def test_a_pod_whose_claim_no_node_can_give_waits_for_a_card():
     waiting = changed(has_claim=True, slices=None, gpu_index=None, lacks_cards=True)
-    assert events(seen(takes=()), seen(waiting, takes=())) == [("WaitingForCard", "")]
-    assert events(seen(takes=()), seen(waiting, takes=(), node="gpu-0")) == []
+    assert events(seen(waiting, takes=())) == [("WaitingForCard", "")]
+    assert events(seen(waiting, takes=(), node="gpu-0")) == []
 
 
 @pytest.mark.parametrize(
@@ -109,14 +109,6 @@ def test_what_is_said_of_cards_fits_into_an_event():
     assert len(waiting_for_card(found)) <= MAX_MESSAGE
 
 
-def test_another_node_than_the_preferred_one_is_reported_when_the_pod_is_bound():
-    preferring = changed(preferred_node="gpu-0")
-    elsewhere = [("PlacedElsewhere", "bound to gpu-7; the fraction ledger had preferred gpu-0")]
-    assert events(seen(preferring), seen(preferring, node="gpu-7")) == elsewhere
-    assert events(seen(preferring), seen(preferring, node="gpu-0")) == []
-    assert events(seen(preferring, node="gpu-7"), seen(preferring, node="gpu-7")) == []
-
-
 @pytest.mark.parametrize(
     ("drifted", "message"),
     [
@@ -126,11 +118,11 @@ def test_another_node_than_the_preferred_one_is_reported_when_the_pod_is_bound()
     ],
 )
 def test_drift_is_reported(drifted, message):
-    assert events(None, seen(changed(**drifted))) == [("FractionDrift", message)]
+    assert events(seen(changed(**drifted))) == [("FractionDrift", message)]
 
 
 def test_a_pod_that_is_over_is_no_news():
-    assert events(None, seen(changed(injected=None), is_over=True)) == []
+    assert events(seen(changed(injected=None), is_over=True)) == []
 
 
 def cluster(*holders, nodes=("gpu-0", "gpu-1", "gpu-2", "gpu-3"), **of_nodes):
@@ -209,7 +201,7 @@ def test_a_pod_that_waits_for_a_mig_instance_is_limited_by_no_agent(resource, pr
     terms = {"nodeSelectorTerms": [{"matchExpressions": [bound]}]}
     made["spec"]["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     found = read_object(pods(ResourceNames()), made)
-    assert [each.reason for each in findings(None, found)] == ["WaitingForSlices"]
+    assert [each.reason for each in findings(found)] == ["WaitingForSlices"]
     assert not found.is_limited_by_agent
 
 

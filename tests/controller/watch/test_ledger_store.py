@@ -136,14 +136,14 @@ def test_a_node_state_tells_what_room_is_left():
     assert state.node_state("missing") is None
 
 
-def test_listeners_hear_of_each_change_once():
+def test_each_change_of_a_pod_is_told_once():
     state, _ = ready_state("a")
     seen = []
-    state.on_pod(lambda before, after: seen.append((before and before.fact.node, after.fact.node)))
+    state.on_pod = lambda pod: seen.append(pod.fact.node)
     state.set_pod(seen_pod("x"))
     state.set_pod(seen_pod("x"))
     state.set_pod(seen_pod("x", node="a"))
-    assert seen == [(None, None), (None, "a")]
+    assert seen == [None, "a"]
 
 
 def test_claims_change_only_the_nodes_whose_cards_they_hold():
