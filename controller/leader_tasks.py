@@ -21,7 +21,7 @@ from controller.certificates.store import CertificateStore, Installation, issued
 from controller.claims.claim_templates import COLLECT_SECONDS, ClaimTemplates
 from controller.geometry.loop import GeometryLoop, GeometryOptions
 from controller.geometry.metrics import GeometryMetrics
-from controller.node_agents.audit_loop import AuditLoop
+from controller.node_agents.audit import Audit
 from controller.node_agents.metrics import NodeAgentMetrics
 from controller.node_agents.taint_loop import TaintLoop
 from controller.options import ControllerOptions
@@ -164,7 +164,7 @@ class LeaderTasks:
         given = context.state, context.leadership, self._agent_metrics
         taints = TaintLoop(context.api, *given, self._options.agents, health=context.watch_of_cards)
         yield BackgroundTask.beating("node holding", taints.run, STEP_SECONDS)
-        yield BackgroundTask.beating("audit", AuditLoop(self._event_writer, *given).run, STEP_SECONDS)
+        yield BackgroundTask.beating("audit", Audit(self._event_writer, *given).run, STEP_SECONDS)
 
     def _of_use(self) -> Iterator[BackgroundTask]:
         context, name = self._context, self._options.use_config_map

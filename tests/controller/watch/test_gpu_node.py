@@ -121,7 +121,7 @@ def placed(store, **request):
 def test_a_card_that_stays_whole_is_none_to_share_and_holds_the_audit_up_for_nobody():
     reported = [card(0, 40960, heldSlices=4, heldPods=1), card(1, 81920, whole=True)]
     assert read(reported).cards == ((0, 40960),)
-    assert read(reported).held == ((0, 4, 1),)
+    assert read(reported).held == ((0, 4),)
     assert not read([card(1, 81920, whole=True)]).has_healthy_cards
 
 
@@ -237,7 +237,7 @@ def test_a_controller_that_has_not_read_the_reports_of_all_agents_yet_lets_such_
 
 def test_what_the_kubelet_holds_is_read_where_every_card_tells():
     reported = card(0, 40960, heldSlices=4, heldPods=2)
-    assert read([reported, card(1, 40960, heldSlices=0), card(2, 1, mig=True)]).held == ((0, 4, 2), (1, 0, 0))
+    assert read([reported, card(1, 40960, heldSlices=0), card(2, 1, mig=True)]).held == ((0, 4), (1, 0))
     assert read([reported, card(1, 40960)]).held is None
 
 
