@@ -137,7 +137,7 @@ class LeaderTasks:
             yield BackgroundTask.beating("quota gates", self._quota_gates.run, STEP_SECONDS)
         if (name := self._options.policies_config_map) is not None:
             namespace = self._options.namespace
-            events = PolicyEvents(context.api, policies)
+            events = PolicyEvents(context.api, self._event_writer, policies)
             yield self._repeated(
                 "policy events", lambda: events.check(namespace, name, datetime.now(UTC)), 10.0
             )

@@ -52,14 +52,6 @@ class _Known(msgspec.Struct):
     """When a pod last got it."""
 
 
-class _Lost(msgspec.Struct, frozen=True):
-    """A template that was deleted while pods may wait for it."""
-
-    spec: Any
-    until: float
-    """When it is given up."""
-
-
 class ClaimTemplates:
     """The templates of all namespaces, as watched; made and collected by the leader.
 
@@ -75,7 +67,6 @@ class ClaimTemplates:
         self._clock = clock
         self._known: dict[ObjectKey, _Known] = {}
         self._in_namespace: Counter[str] = Counter()
-        self._lost: dict[ObjectKey, _Lost] = {}
         self._making: dict[ObjectKey, asyncio.Task[str | None]] = {}
         self._deleting: dict[ObjectKey, asyncio.Task[None]] = {}
         """Deletions that the API server has not answered: such a template may still be there."""
@@ -112,15 +103,7 @@ class ClaimTemplates:
             known.used = now
 
     async def collect(self) -> None:
-        """Delete templates that no pod got for an hour, and that no pod without a node names.
-
-        Templates that were deleted in use are made again.
-        """
-        if self._leads():
-            now = self._clock()
-            self._lost = {key: lost for key, lost in self._lost.items() if lost.until > now}
-            for key in self._lost:
-                self._heal(key)
+        """Delete templates that no pod got for an hour, and that no pod without a node names."""
         before = self._clock() - UNUSED_SECONDS
         unused = [key for key, known in self._known.items() if known.used <= before]
         users = {namespace: await self._users(namespace) for namespace in {key[0] for key in unused}}
@@ -187,9 +170,12 @@ class ClaimTemplates:
                     f"pods of namespace {key[0]} wait for {MAX_IN_NAMESPACE} different shares: use one of"
                     " these amounts, or delete pods that wait"
                 )
-            self._making[key] = making = asyncio.ensure_future(self._make(key, spec))
-            making.add_done_callback(lambda _: self._making.pop(key, None))
+            self._begin(key, spec)
         return await asyncio.shield(self._making[key])
+
+    def _begin(self, key: ObjectKey, spec: Any) -> None:
+        self._making[key] = making = asyncio.ensure_future(self._make(key, spec))
+        making.add_done_callback(lambda _: self._making.pop(key, None))
 
     def _is_full(self, namespace: str) -> bool:
         making = sum(key[0] == namespace for key in self._making.keys() - self._known.keys())
@@ -252,29 +238,14 @@ class ClaimTemplates:
             and known.spec is not None
             and is_named_after(key[1], known.spec)
             and self._leads()
+            and key not in self._making
             and known.used > self._clock() - UNUSED_SECONDS
         ):
             self._log.warning("a template in use was deleted and is made again", name="/".join(key))
-            self._lost[key] = _Lost(known.spec, self._clock() + UNUSED_SECONDS)
-            self._heal(key)
-
-    def _heal(self, key: ObjectKey) -> None:
-        """Make a lost template again, and keep it among the lost ones if that fails."""
-        if key not in self._making:
-            self._making[key] = healing = asyncio.ensure_future(self._made_again(key, self._lost[key].spec))
-            healing.add_done_callback(lambda _: self._making.pop(key, None))
-
-    async def _made_again(self, key: ObjectKey, spec: Any) -> str | None:
-        problem = await self._make(key, spec)
-        if problem is None:
-            self._lost.pop(key, None)
-        else:
-            self._log.warning("a lost template is not made again yet", name="/".join(key), error=problem)
-        return problem
+            self._begin(key, known.spec)
 
     def _remember(self, key: ObjectKey, spec: Any) -> None:
         """Add a template; the inverse of `_forget`."""
-        self._lost.pop(key, None)
         if key not in self._known:
             self._in_namespace[key[0]] += 1
         self._known[key] = _Known(spec, self._clock())

@@ -245,24 +245,6 @@ def test_one_that_is_deleted_in_use_is_made_again_by_the_leader_alone(api, now):
     assert api.stored == {}
 
 
-def test_one_that_cannot_be_made_again_at_once_is_tried_until_an_hour_is_over(api, templates, now):
-    ensure(templates, request())
-    [path] = api.stored
-
-    async def deleted():
-        del api.stored[path]
-        api.error = ApiError(500, "etcd is away")
-        templates.watched.remove(("a", path.rpartition("/")[2]))
-        await templates.settled()
-        assert api.stored == {}
-        api.error = None
-        await templates.collect()
-        await templates.settled()
-
-    asyncio.run(deleted())
-    assert list(api.stored) == [path]
-
-
 def test_what_is_kept_of_templates_that_others_write_is_bounded():
     name = template_name(ClaimedShare(DRIVER, Fraction(4, 8)))
     large = {"metadata": {"name": name, "namespace": "a"}, "spec": {"x": "y" * MAX_SPEC}}
