@@ -39,8 +39,6 @@ RETRY_SECONDS = 1.0
 MOST_RETRY_SECONDS = 120.0
 MAX_STUCK = 8
 """Pods of one namespace whose requests fail at the same time: then no other one of it is tried."""
-MAX_STUCK_IN_ALL = 64
-"""The same of all namespaces together: then the fault is hardly theirs, and no other pod is tried."""
 KEEP_SECONDS = 600.0
 """How long room is kept in a shared quota for pods of a namespace that lack room in another one, such as the
 namespace's own. Then others may take it, for longer each time until a pod of the namespace goes."""
@@ -111,10 +109,6 @@ class QuotaGateLoop:
             return
         self._state.set_line("open")
 
-    @property
-    def _are_many_stuck(self) -> bool:
-        return len(self._unknown) + len(self._held) >= MAX_STUCK_IN_ALL
-
     def _stuck_namespaces(self) -> frozenset[str]:
         counted = Counter(namespace for namespace, _ in (*self._unknown, *self._held))
         return frozenset(namespace for namespace, pods in counted.items() if pods >= MAX_STUCK)
@@ -134,8 +128,6 @@ class QuotaGateLoop:
         rules = self._policies.digest, self._stuck_namespaces(), without_room
         if not self._line.has_changed(rules):
             return True
-        if self._are_many_stuck:
-            return False
         for pod in self._line.due(self._policies.quotas_of, rules, self._is_stuck, without_room):
             if pod is None:
                 await self._state.yielding.step()
@@ -165,8 +157,6 @@ class QuotaGateLoop:
         if outcome == "removed":
             self._keeping.accepted(pod.namespace)
             self._removal.report(pod, wait)
-        if outcome == "still there":
-            return not self._are_many_stuck
         return outcome is not None
 
     async def _remove(self, key: PodKey, wait: QuotaWait) -> Outcome | None:
