@@ -13,6 +13,7 @@ import msgspec
 from kube.scheduling import Constraints
 
 KEPT_SECONDS = 3.0
+"""Longer if walks for all that is kept take longer: so those for others have a turn."""
 MAX_KEPT = 256
 _Found = TypeVar("_Found")
 
@@ -36,7 +37,8 @@ class Walks(Generic[_Found]):
         now = self._clock()
         kept = self._kept.get(kind)
         if (kept is None or kept[0] <= now) and now >= self._next_walk:
-            kept = self._kept[kind] = now + KEPT_SECONDS, await walk()
+            seconds = max(KEPT_SECONDS, 2 * self._pause_seconds * len(self._kept))
+            kept = self._kept[kind] = now + seconds, await walk()
             # Counted from the end, because a walk over many nodes may itself take that long.
             self._next_walk = self._clock() + self._pause_seconds
             self._kept.move_to_end(kind)

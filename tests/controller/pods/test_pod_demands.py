@@ -66,7 +66,7 @@ def of(demands, *names, uid=None, claimed=()):
     return asyncio.run(main())
 
 
-def test_a_pod_is_read_once_a_minute(api, demands, clock):
+def test_a_pod_is_read_once_for_many_looks(api, demands, clock):
     assert of(demands, "x", "x") == [IN_ZONE] * 2
     assert api.asked == [("/api/v1/namespaces/team/pods", "metadata.name=x")]
     clock.now += pod_demands.KEPT_SECONDS
@@ -148,7 +148,7 @@ def claims_of(demands, *names):
     return of(demands, *names, claimed=(NamedShare(mib=60000),))
 
 
-def test_a_claim_is_read_with_the_demands_of_its_pod_once_a_minute(clock):
+def test_a_claim_is_read_with_the_demands_of_its_pod(clock):
     api = ClaimApi()
     claims = DemandsReader(api, clock)
     first, second = claims_of(claims, "x", "x")
@@ -164,7 +164,7 @@ def test_a_claim_that_is_not_created_yet_is_read_again_soon(clock):
     assert [each.claim.state for each in claims_of(claims, "x", "x")] == ["not created"] * 2
     assert len(api.asked) == 2
     api.is_created = True
-    clock.now += pod_demands.UNSETTLED_SECONDS
+    clock.now += pod_demands.KEPT_SECONDS
     assert [each.claim.state for each in claims_of(claims, "x")] == ["waiting"]
 
 
