@@ -36,16 +36,6 @@ def views(monkeypatch):
     return counted
 
 
-async def test_once_all_agents_are_listed_nodes_without_one_are_distinguished_in_slices():
-    state, _ = ready_state(*NAMES)
-    steps = Steps()
-    state.ledger.set_node = steps.count(state.ledger.set_node)
-    await state.watched_cards.replace(pages([]))
-    agents = {node.fact.agent for node in state.nodes.values()}
-    assert (steps.total, agents) == (NODES, {"missing"})
-    assert steps.most <= FACTS_AT_ONCE
-
-
 async def test_the_whole_ledger_is_shown_a_few_nodes_at_a_time_and_loses_none(views):
     state, _ = ready_state(*NAMES)
     for number in range(2 * FACTS_AT_ONCE):

@@ -260,16 +260,6 @@ def test_a_pod_that_needs_a_template_while_it_is_deleted_gets_one_that_stays(api
     assert list(api.stored) == [path]
 
 
-def test_a_template_of_a_custom_driver_has_its_names(api, templates):
-    names = ClaimNames("cards.example.com", "vram")
-    asked = request().with_share(driver="gpu.example.com", claim_names=names)
-    assert ensure(templates, asked) == [None]
-    share = ClaimedShare("gpu.example.com", Fraction(4, 8), (81920,), custom=names)
-    [path] = api.stored
-    assert path.endswith(f"/{template_name(share)}")
-    assert "cards.example.com" in json.dumps(api.stored[path])
-
-
 def test_a_name_that_cel_would_not_read_as_one_makes_no_template(api, templates):
     wrong = ClaimNames("cards.example.com", "vram'] || true")
     [said] = ensure(templates, request().with_share(driver="gpu.example.com", claim_names=wrong))

@@ -133,14 +133,6 @@ def test_a_mig_manager_that_hangs_is_reported_and_asked_again():
     assert (cluster.count("failed"), cluster.count("succeeded")) == (1, 1)
 
 
-def test_a_mount_that_is_late_only_costs_another_attempt():
-    cluster = MigCluster()
-    cluster.managers["n0"]._mount_turns = 12
-    run(cluster, p="3g.20gb")
-    assert_settled(cluster)
-    assert cluster.count("failed") == 1
-
-
 def test_what_no_card_can_have_is_said_at_once_and_changes_nothing():
     cluster = MigCluster()
     cluster.add_pod("p", "1g.7gb")

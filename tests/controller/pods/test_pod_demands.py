@@ -158,26 +158,6 @@ def test_a_claim_is_read_with_the_demands_of_its_pod(clock):
     assert len(api.asked) == 2
 
 
-def test_a_claim_that_is_not_created_yet_is_read_again_soon(clock):
-    api = ClaimApi(is_created=False)
-    claims = DemandsReader(api, clock)
-    assert [each.claim.state for each in claims_of(claims, "x", "x")] == ["not created"] * 2
-    assert len(api.asked) == 2
-    api.is_created = True
-    clock.now += pod_demands.KEPT_SECONDS
-    assert [each.claim.state for each in claims_of(claims, "x")] == ["waiting"]
-
-
-def test_a_claim_that_cannot_be_read_stops_reads_for_a_while_and_one_that_is_malformed_does_not(clock):
-    api = ClaimApi()
-    api.error = TimeoutError()
-    assert claims_of(DemandsReader(api, clock), "x", "y") == [None, None]
-    assert len(api.asked) == 2
-    malformed = ClaimApi(amount="much")
-    assert claims_of(DemandsReader(malformed, clock), "x", "y") == [None, None]
-    assert len(malformed.asked) == 4
-
-
 def test_a_pod_without_a_claim_of_ours_is_not_read_again_and_again(clock):
     api = ClaimApi(name="own")
     first, second = claims_of(DemandsReader(api, clock), "x", "x")

@@ -262,14 +262,6 @@ async def test_too_many_requests_are_answered_by_a_pause_of_all(world):
     assert await world.step(after=1) == []
 
 
-async def test_a_held_pod_that_is_deleted_is_forgotten(world):
-    world.add(waiting())
-    await world.step(refusal(403, "Forbidden"))
-    world.end("a")
-    assert await world.step(after=REFUSED_SECONDS) == []
-    assert world.in_line == 0
-
-
 @pytest.mark.parametrize(
     "changes",
     [{"labels": {}}, {"annotations": {}}, {"deletionTimestamp": "2026-01-01T00:00:00Z"}],

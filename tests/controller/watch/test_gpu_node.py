@@ -71,13 +71,6 @@ USE = {
 }
 
 
-def test_what_containers_use_is_read():
-    found = read([], usage={"count": 3, "containers": [{**USE, "busyPercent": 7}, USE]}).uses
-    assert found.count == 3
-    assert [use.busy_percent for use in found.containers] == [7, None]
-    assert read([]).uses is None
-
-
 def test_a_change_of_use_is_told_only_to_readers_that_follow_it(store):
     store.set_node(SeenNode(NODE, "uid-1"))
     following, other = store.subscribe(), store.subscribe()
@@ -183,13 +176,6 @@ def test_where_all_cards_are_in_mig_mode_no_name_of_theirs_is_left(store):
 )
 def test_an_object_that_is_not_sound_counts_nothing(gpus):
     assert read(gpus) is None
-
-
-def test_profiles_without_any_card_are_not_known():
-    profile = {"name": "1g.10gb", "compute": 1, "memory": 1, "mib": 9728, "starts": [0], "most": 1}
-    status = {"gpus": [], "migProfiles": [profile]}
-    found = gpu_nodes().reader.read_object(json.dumps({"metadata": {"name": "mixed"}, "status": status}))
-    assert (found.lists_gpus, found.mig_card) == (False, None)
 
 
 def test_an_object_that_is_gone_leaves_the_label(store):
