@@ -20,9 +20,7 @@ from controller.certificates.metrics import CertificateMetrics
 from controller.certificates.store import CertificateStore, Installation, issued_names
 from controller.claims.claim_templates import COLLECT_SECONDS, ClaimTemplates
 from controller.geometry.loop import GeometryLoop, GeometryOptions
-from controller.geometry.metrics import GeometryMetrics
 from controller.node_agents.audit import Audit
-from controller.node_agents.metrics import NodeAgentMetrics
 from controller.node_agents.taint_loop import TaintLoop
 from controller.options import ControllerOptions
 from controller.policies.idle_shares import idle_shares
@@ -78,8 +76,6 @@ class LeaderTasks:
         self._options = options
         self._metrics = metrics
         self._certificate_metrics = CertificateMetrics(registry)
-        self._geometry_metrics = GeometryMetrics(registry) if options.mig_config_map is not None else None
-        self._agent_metrics = NodeAgentMetrics(registry)
         policies = context.policies
         self._event_writer = EventWriter(context.api, metrics.events_lost.inc)
         self._events = PodEvents(
@@ -151,17 +147,17 @@ class LeaderTasks:
 
     def _of_geometry(self) -> Iterator[BackgroundTask]:
         context, options = self._context, self._options
-        if options.mig_config_map is not None and self._geometry_metrics is not None:
+        if options.mig_config_map is not None:
             how = GeometryOptions(
                 *options.mig_config_map, options.mig_config_delay, pause_seconds=options.mig_pause
             )
-            given = context.api, context.state, context.leadership, self._geometry_metrics
+            given = context.api, context.state, context.leadership, self._metrics
             loop = GeometryLoop(*given, how, events=self._event_writer)
             yield BackgroundTask.beating("MIG geometry", loop.run, STEP_SECONDS)
 
     def _of_agents(self) -> Iterator[BackgroundTask]:
         context = self._context
-        given = context.state, context.leadership, self._agent_metrics
+        given = context.state, context.leadership, self._metrics
         taints = TaintLoop(context.api, *given, self._options.agents, health=context.watch_of_cards)
         yield BackgroundTask.beating("node holding", taints.run, STEP_SECONDS)
         yield BackgroundTask.beating("audit", Audit(self._event_writer, *given).run, STEP_SECONDS)

@@ -29,7 +29,6 @@ from starlette.requests import ClientDisconnect
 
 from cluster.leadership import Leadership
 from controller.claims.claim_templates import ClaimTemplates
-from controller.publish.ledger_stream import backlog_json
 from controller.publish.metrics import ControllerMetrics
 from controller.watch.ledger_store import LedgerStore
 from ledger.claims import needs_cards
@@ -252,7 +251,11 @@ class ControllerApi:
         if not changes.backlog:
             return b""
         changes.backlog = False
-        return b"data: " + await backlog_json(self._state) + b"\n\n"
+        parts = list[bytes]()
+        async for keys in self._state.yielding.batches(self._state.ledger.pending_keys()):
+            if waiting := self._state.ledger.pending_of(keys):
+                parts.append(_encode(waiting)[1:-1])
+        return b'data: {"backlog":[%b]}\n\n' % b",".join(parts)
 
 
 async def _decoded(

@@ -20,13 +20,13 @@ from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from cluster.leader_loop import while_leading
 from cluster.leadership import Leadership
 from controller.geometry.cluster import Cluster, ClusterNode
-from controller.geometry.metrics import GeometryMetrics
 from controller.geometry.mig_config import BrokenFileError, MigConfigFile, config_name, other_attempt
 from controller.geometry.mig_manager import MigManager
 from controller.geometry.model import Division, MigNode, NewDivision
 from controller.geometry.node_view import change_text, ends_of, is_paused, time_text
 from controller.geometry.planner import Planner, is_still_wanted
 from controller.geometry.reports import Reports
+from controller.publish.metrics import ControllerMetrics
 from controller.watch.ledger_store import LedgerStore
 from service.log import get_logger
 from service.turns import Turns
@@ -66,7 +66,7 @@ class GeometryLoop:
         api: ApiServer,
         state: LedgerStore,
         leadership: Leadership,
-        metrics: GeometryMetrics,
+        metrics: ControllerMetrics,
         options: GeometryOptions,
         *,
         events: EventWriter,
@@ -115,7 +115,7 @@ class GeometryLoop:
             async with asyncio.timeout(REQUESTS_SECONDS):
                 return await work
         except (ApiError, BrokenFileError, *TRANSPORT_ERRORS) as error:
-            self._metrics.errors.inc()
+            self._metrics.mig_errors.inc()
             self._log.warning("a division of MIG cards has to wait", node=node, error=str(error) or "timeout")
             return None
 
@@ -138,7 +138,7 @@ class GeometryLoop:
         # In a thread, because thousands of nodes would block the event loop for too long.
         plan = await asyncio.to_thread(self._planner.plan, after, cluster.waiting.values(), self._clock())
         await self._guarded(self._write(cluster, file, plan.divisions))
-        self._metrics.waiting.set(len(cluster.waiting))
+        self._metrics.mig_waiting.set(len(cluster.waiting))
         for node in cluster.nodes:
             if node.fact.is_ours and node.problem is not None:
                 self._reports.not_divided(node, node.problem)
@@ -244,7 +244,7 @@ class GeometryLoop:
             await self._end(node, "abandoned")
             return
         await self._manager.ask(node.name, target)
-        self._metrics.changes.labels("started").inc()
+        self._metrics.mig_changes.labels("started").inc()
         self._log.info("a node is divided", node=node.name, configuration=target)
 
     async def _finish(self, node: ClusterNode, division: Division) -> None:
@@ -262,7 +262,7 @@ class GeometryLoop:
         is_divided = result != "abandoned"
         await self._manager.uncordon(node.name, time_text(self._wall()) if is_divided else None)
         self._planned.pop(node.name, None)
-        self._metrics.changes.labels(result).inc()
+        self._metrics.mig_changes.labels(result).inc()
 
 
 def _why_stuck(node: ClusterNode) -> str:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from cluster.event_writer import EventWriter
 from cluster.leader_loop import while_leading
 from cluster.leadership import Leadership
-from controller.node_agents.metrics import NodeAgentMetrics
+from controller.publish.metrics import ControllerMetrics
 from controller.watch.agent_readiness import why_not_ready
 from controller.watch.ledger_store import LedgerStore
 from kube.events import event, event_name
@@ -59,7 +59,7 @@ class Audit:
     """Checks all nodes whose agents report the kubelet's allocations."""
 
     def __init__(
-        self, events: EventWriter, state: LedgerStore, leadership: Leadership, metrics: NodeAgentMetrics
+        self, events: EventWriter, state: LedgerStore, leadership: Leadership, metrics: ControllerMetrics
     ) -> None:
         self._events = events
         self._state = state
@@ -74,7 +74,7 @@ class Audit:
         try:
             await while_leading(self._leadership, self.look, SECONDS_BETWEEN_LOOKS)
         finally:
-            self._metrics.differences.set(0)
+            self._metrics.audit_differences.set(0)
 
     async def look(self) -> None:
         """Compare the kubelet's slices with the ledger's once, on all nodes."""
@@ -86,7 +86,7 @@ class Audit:
                     found[each] = self._looks.get(each, 0) + 1
         self._looks = found
         lasting = [each for each, looks in found.items() if looks >= LOOKS]
-        self._metrics.differences.set(len(lasting))
+        self._metrics.audit_differences.set(len(lasting))
         for each in islice(lasting, MAX_EVENTS):
             self._tell(each)
 

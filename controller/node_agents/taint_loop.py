@@ -11,7 +11,7 @@ from cluster.kube_client import CHANGED_MEANWHILE, JSON_PATCH, TRANSPORT_ERRORS,
 from cluster.leader_loop import while_leading
 from cluster.leadership import Leadership
 from cluster.watch_health import WatchHealth
-from controller.node_agents.metrics import NodeAgentMetrics
+from controller.publish.metrics import ControllerMetrics
 from controller.watch.agent_coverage import AgentPods, Coverage
 from controller.watch.agent_readiness import is_urgent, why_not_ready
 from controller.watch.agent_taint import hold_patch, release_patch
@@ -54,7 +54,7 @@ class TaintLoop:
         api: ApiServer,
         state: LedgerStore,
         leadership: Leadership,
-        metrics: NodeAgentMetrics,
+        metrics: ControllerMetrics,
         agents: AgentPods | None,
         *,
         health: WatchHealth,
@@ -78,7 +78,7 @@ class TaintLoop:
         try:
             await while_leading(self._leadership, self.step, STEP_SECONDS)
         finally:
-            self._metrics.held.set(0)
+            self._metrics.nodes_held.set(0)
 
     async def step(self) -> None:
         """Check every node once, and change taints."""
@@ -93,7 +93,7 @@ class TaintLoop:
                     await self._carry_out(node, action, why)
         self._since = {name: at for name, at in self._since.items() if name in self._state.nodes}
         self._turns.keep(self._state.nodes)
-        self._metrics.held.set(held)
+        self._metrics.nodes_held.set(held)
 
     def _decided(self, node: SeenNode) -> tuple[Action, str]:
         name, is_held = node.fact.name, node.taints.ours is not None

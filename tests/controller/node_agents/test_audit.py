@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from controller.node_agents.audit import LOOKS, Audit, differences
-from controller.node_agents.metrics import NodeAgentMetrics
+from controller.publish.metrics import ControllerMetrics
 from controller.watch.gpu_node import AgentReport
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import nodes, pods
@@ -61,7 +61,7 @@ class Cluster:
         self.report(*held)
         self.registry = CollectorRegistry()
         self.kept = KeptEvents()
-        self.audit = Audit(self.kept, self.store, Leading(), NodeAgentMetrics(self.registry))
+        self.audit = Audit(self.kept, self.store, Leading(), ControllerMetrics(self.registry))
 
     def report(self, *held):
         report = tuple(enumerate(held)) or None

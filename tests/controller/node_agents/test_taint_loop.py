@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry
 from cluster.kube_client import REQUEST_SECONDS
 from cluster.leader_loop import BUDGET_SECONDS
 from cluster.watch_health import WatchHealth
-from controller.node_agents.metrics import NodeAgentMetrics
 from controller.node_agents.taint_loop import FIRST_PAUSE_SECONDS, GRACE_SECONDS, TaintLoop
+from controller.publish.metrics import ControllerMetrics
 from controller.watch.agent_coverage import read_agent_pods
 from controller.watch.gpu_node import AgentReport
 from controller.watch.ledger_store import LedgerStore
@@ -75,7 +75,7 @@ class Cluster:
         async def run():
             self.fake.script = [reply({}), reply({}), reply({})] if not answers else list(answers)
             async with talking_to(self.fake) as api:
-                metrics = NodeAgentMetrics(self.registry)
+                metrics = ControllerMetrics(self.registry)
                 given = api, self.store, Leading(), metrics, self.agents
                 loop = TaintLoop(*given, health=self.health, clock=lambda: self.now)
                 for now in self.steps:
@@ -204,7 +204,7 @@ def test_nodes_that_hang_do_not_use_up_a_step():
             patched.append(path[-1])
 
     async def step():
-        given = Hangs(), cluster.store, Leading(), NodeAgentMetrics(cluster.registry), cluster.agents
+        given = Hangs(), cluster.store, Leading(), ControllerMetrics(cluster.registry), cluster.agents
         async with asyncio.timeout(BUDGET_SECONDS):
             await TaintLoop(*given, health=cluster.health, clock=lambda: 0.0).step()
 
