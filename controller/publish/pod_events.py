@@ -12,10 +12,9 @@ from typing import Any, Literal
 from cluster.event_writer import EventWriter
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from cluster.leadership import Leadership
-from controller.pods.claim_room import ClaimRoomFinder
-from controller.pods.free_nodes import FreeNodesFinder
 from controller.pods.pod_demands import read_demands
 from controller.pods.pod_findings import MAX_MESSAGE, Finding, findings, waiting_for_card, waiting_message
+from controller.pods.room import RoomFinder
 from controller.publish.metrics import ControllerMetrics
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import SeenPod
@@ -58,8 +57,7 @@ class PodEvents:
         self._leadership = leadership
         self._metrics = metrics
         self._names = names
-        self._free_nodes = FreeNodesFinder(state)
-        self._claim_room = ClaimRoomFinder(state)
+        self._room = RoomFinder(state)
         self._pending: TurnQueue[Finding] = TurnQueue(MAX_PENDING, lambda finding: finding.namespace)
         self._noted: dict[str, None] = {}
         self._said: dict[str, tuple[float, Finding, str]] = {}
@@ -150,9 +148,9 @@ class PodEvents:
         if asked is None or asked.of_node == "too long":
             return None
         if finding.reason == "WaitingForCard" and asked.claim is not None:
-            room = await self._claim_room.find(asked.claim, asked.kinds, asked.of_node)
+            room = await self._room.cards(asked.claim, asked.kinds, asked.of_node)
             return waiting_for_card(replace(asked.claim, room=room))
-        free = await self._free_nodes.find(pod.fact, asked.of_node, by_agent=pod.is_limited_by_agent)
+        free = await self._room.nodes(pod.fact, asked.of_node, by_agent=pod.is_limited_by_agent)
         if free is None:
             return None
         return waiting_message(pod.fact, free, self._names, pod.injected.owner, asked.not_considered)

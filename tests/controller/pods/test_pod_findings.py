@@ -6,8 +6,8 @@ import dataclasses
 import msgspec
 import pytest
 
-from controller.pods.free_nodes import FreeNodesFinder
 from controller.pods.pod_findings import MAX_MESSAGE, findings, waiting_for_card, waiting_message
+from controller.pods.room import RoomFinder
 from controller.watch.gpu_node import AgentReport
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import InjectedPod, SeenNode, SeenPod, pods
@@ -152,7 +152,7 @@ def test_a_waiting_pod_learns_what_it_needs_what_is_free_where_and_what_helps():
 def test_a_pod_that_only_an_agent_limits_is_compared_with_nodes_with_a_running_agent_only():
     state, fact = cluster(("gpu-0", 1, 5), ("gpu-0", 0, 5)), seen().fact
     state.set_agent(AgentReport("gpu-0", (), is_registered=True))
-    free = asyncio.run(FreeNodesFinder(state).find(fact, by_agent=True))
+    free = asyncio.run(RoomFinder(state).nodes(fact, by_agent=True))
     assert waiting_message(fact, free, ResourceNames()) == (
         "needs 4 slices of GPU 1; no node with a running agent has room; free now: gpu-0: 3; it"
         " starts when pods there end"
@@ -162,7 +162,7 @@ def test_a_pod_that_only_an_agent_limits_is_compared_with_nodes_with_a_running_a
 @pytest.mark.parametrize("pods", [[("gpu-0", 1, 5)], [("gpu-0", 0, 5)]])
 def test_a_waiting_pod_learns_what_did_not_count_when_its_gpu_was_chosen(pods):
     fact = seen().fact
-    free = asyncio.run(FreeNodesFinder(cluster(*pods)).find(fact))
+    free = asyncio.run(RoomFinder(cluster(*pods)).nodes(fact))
     said = waiting_message(fact, free, ResourceNames(), not_considered="volumes")
     assert said.startswith(
         "its GPU was chosen without its volumes: if that excludes nodes, add a nodeSelector"
@@ -256,4 +256,4 @@ def test_only_what_the_scheduler_says_of_slices_is_waiting_for_slices(reason, sa
 
 
 def message(state, fact):
-    return waiting_message(fact, asyncio.run(FreeNodesFinder(state).find(fact)), ResourceNames())
+    return waiting_message(fact, asyncio.run(RoomFinder(state).nodes(fact)), ResourceNames())

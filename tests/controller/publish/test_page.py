@@ -84,8 +84,8 @@ async def test_all_nodes_are_walked_once_for_pods_that_want_the_same_and_not_too
     for name, slices in (("w4", 4), ("v4", 4), ("w5", 5)):
         state.set_pod(seen_pod(name, takes=((0, slices),)))
     made, walks = waiting_reasons(state, clock=clock), []
-    walk = made._finder._walk
-    made._finder._walk = lambda wanted, demands: walks.append(wanted.amounts) or walk(wanted, demands)
+    walk = made._finder._walk_nodes
+    made._finder._walk_nodes = lambda wanted, demands: walks.append(wanted.amounts) or walk(wanted, demands)
     pending = {each.name: each for each in state.ledger.pending()}
 
     async def why(name):

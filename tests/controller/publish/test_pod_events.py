@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.pods import walks
+from controller.pods import room
 from controller.pods.pod_findings import Finding
 from controller.publish import pod_events
 from controller.publish.metrics import ControllerMetrics
@@ -69,7 +69,7 @@ def event_on(state, api):
 def renewed_at_once(monkeypatch):
     """Events are checked again at once, and nodes each time."""
     monkeypatch.setattr(pod_events, "RENEW_SECONDS", 0.0)
-    monkeypatch.setattr(walks, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(room, "KEPT_SECONDS", 0.0)
 
 
 def fill(state, node, *, slices):
