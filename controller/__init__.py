@@ -22,7 +22,7 @@ PUBLIC = (
     "options",
     "pods.pending_pod",
     "pods.pod_claim",
-    "pods.pod_summary",
+    "pods.pod_findings",
     "pods.room",
     "process",
     "publish.gpu_ledger",

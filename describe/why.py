@@ -14,7 +14,7 @@ from cluster.kube_client import ApiError, ApiServer
 from cluster.listing import PAGE, list_all, objects_at, pages
 from controller.pods.pending_pod import StoredPod
 from controller.pods.pod_claim import UNANSWERED, kinds_of, read_claim_of_pod
-from controller.pods.pod_summary import summary_of
+from controller.pods.pod_findings import summary_of
 from controller.pods.room import refusals
 from controller.publish.gpu_ledger import gpu_ledgers, view_of
 from controller.watch.gpu_node import gpu_nodes

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Literal, TypeVar
 
 from cluster.event_writer import EventWriter
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
@@ -25,13 +28,14 @@ from controller.geometry.mig_manager import MigManager
 from controller.geometry.model import Division, MigNode, NewDivision
 from controller.geometry.node_view import change_text, ends_of, is_paused, time_text
 from controller.geometry.planner import Planner, is_still_wanted
-from controller.geometry.reports import Reports
 from controller.publish.metrics import ControllerMetrics
 from controller.watch.ledger_store import LedgerStore
+from kube.events import MIG_WAITS, event, event_name
 from service.log import get_logger
 from service.turns import Turns
 
 Result = TypeVar("Result")
+EventType = Literal["Normal", "Warning"]
 
 STEP_SECONDS = 2.0
 PAUSE_SECONDS = 600.0
@@ -39,6 +43,8 @@ PAUSE_SECONDS = 600.0
 STUCK_SECONDS = 900.0
 """Time the MIG manager may take: it waits five minutes for each GPU client to end."""
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 15.0, 600.0
+MAX_NAMED = 100
+"""Pods that one step writes Events on."""
 REQUESTS_SECONDS = 8.0
 """Time for the requests of one node, and for those of the ConfigMap: what they miss, a later step does."""
 
@@ -74,7 +80,7 @@ class GeometryLoop:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._manager = MigManager(api, options.namespace, options.config_map)
-        self._reports = Reports(events)
+        self._events = events
         self._state = state
         self._leadership = leadership
         self._metrics = metrics
@@ -141,8 +147,10 @@ class GeometryLoop:
         self._metrics.mig_waiting.set(len(cluster.waiting))
         for node in cluster.nodes:
             if node.fact.is_ours and node.problem is not None:
-                self._reports.not_divided(node, node.problem)
-        self._reports.waiting(cluster, plan)
+                self._on_node(node, "MigNotDivided", f"this node is not divided on demand: {node.problem}")
+        for uid, why in islice(plan.unserved.items(), MAX_NAMED):
+            namespace, name = cluster.waiting[uid].pod.key
+            self._tell({"kind": "Pod", "namespace": namespace, "name": name, "uid": uid}, MIG_WAITS, why)
 
     def _for_planner(self, node: ClusterNode, file: MigConfigFile) -> MigNode | None:
         """Return a node with its current or coming division; None if it takes no part now."""
@@ -250,19 +258,32 @@ class GeometryLoop:
     async def _finish(self, node: ClusterNode, division: Division) -> None:
         await self._end(node, "succeeded")
         self._failed.accepted(node.name)
-        self._reports.divided(node, division, time_text(self._wall() + self._options.pause_seconds))
+        counts = Counter(name for names in division for name in names)
+        text = ", ".join(f"{count} x {name}" for name, count in sorted(counts.items())) or "nothing"
+        not_before = time_text(self._wall() + self._options.pause_seconds)
+        said = f"divided into {text}, configuration {node.fact.config}; not divided again before {not_before}"
+        self._on_node(node, "MigDivided", said, kind="Normal")
 
     async def _fail(self, node: ClusterNode, target: str, why: str) -> None:
         await self._end(node, "failed")
         self._failed.refused(node.name, self._clock())
         self._log.warning("a node was not divided", node=node.name, error=why)
-        self._reports.failed(node, target, why)
+        self._on_node(node, "MigChangeFailed", f"{why}; configuration {target} is tried again")
 
     async def _end(self, node: ClusterNode, result: str) -> None:
         is_divided = result != "abandoned"
         await self._manager.uncordon(node.name, time_text(self._wall()) if is_divided else None)
         self._planned.pop(node.name, None)
         self._metrics.mig_changes.labels(result).inc()
+
+    def _on_node(self, node: ClusterNode, reason: str, message: str, kind: EventType = "Warning") -> None:
+        self._tell({"kind": "Node", "name": node.name, "uid": node.uid}, reason, message, kind)
+
+    def _tell(self, on: dict[str, str], reason: str, message: str, kind: EventType = "Warning") -> None:
+        """Write an Event; what is still true is written again every hour: API servers keep it as long."""
+        now = datetime.now(UTC)
+        name = event_name(on["name"], f"{on['uid']} {reason} {message} {now:%Y-%m-%dT%H}")
+        self._events.write(event(on, reason, message, name=name, now=now, kind=kind))
 
 
 def _why_stuck(node: ClusterNode) -> str:

@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 
 from controller.pods.pod_demands import PodDemands
-from controller.pods.pod_findings import waiting_message
-from controller.pods.pod_summary import summary_of
+from controller.pods.pod_findings import summary_of, waiting_message
 from controller.pods.room import RoomFinder
 from controller.policies.idle_shares import idle_shares
 from controller.policies.watched_policies import WatchedPolicies, quotas_of

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from cluster.leader_loop import BUDGET_SECONDS
+from controller.geometry.loop import MAX_NAMED
 from controller.geometry.planner import IN_USE
-from controller.geometry.reports import MAX_NAMED
 from tests.controller.geometry.cluster import MigCluster
 from tests.effort import by_turns
 from tests.service.virtual_time import VirtualTimeLoop
