@@ -6,13 +6,13 @@ import dataclasses
 import msgspec
 import pytest
 
-from controller.pods.pod_findings import MAX_MESSAGE, findings, waiting_for_card, waiting_message
+from controller.pods.pod_findings import findings, waiting_for_card, waiting_message
 from controller.pods.room import RoomFinder
 from controller.watch.gpu_node import AgentReport
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import InjectedPod, SeenNode, SeenPod, pods
 from kube.dra import CLAIM_NAME, DRIVER
-from ledger.claim_room import MAX_NAMED, ClaimAsk, ClaimRoom, LeftOut
+from ledger.claim_room import ClaimAsk, ClaimRoom
 from ledger.from_kubernetes import node_from_object
 from ledger.why_claim import ShareClaim
 from modes.facts import PodFact
@@ -101,12 +101,6 @@ def test_who_waits_for_a_card_is_told_the_amount_and_what_is_free():
 )
 def test_nothing_is_said_of_cards_that_are_unknown_or_have_room(change):
     assert waiting_for_card(dataclasses.replace(dataclasses.replace(SHARE, room=room()), **change)) is None
-
-
-def test_what_is_said_of_cards_fits_into_an_event():
-    left_out = tuple(LeftOut("n" * 253, "d" * 253, "r" * 253) for _ in range(MAX_NAMED))
-    found = dataclasses.replace(SHARE, room=room(most_free_on="n" * 253, left_out=left_out))
-    assert len(waiting_for_card(found)) <= MAX_MESSAGE
 
 
 @pytest.mark.parametrize(
