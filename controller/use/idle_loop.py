@@ -128,7 +128,10 @@ class IdleLoop:
                 self._measured[name] = report.uses.measured
                 if name in before and before[name] != report.uses.measured:
                     fresh += found
-        self._metrics.set_idle(_slices_by_namespace(idle))
+        slices = Counter[str]()
+        for pod in idle:
+            slices[pod.key[0]] += pod.slices
+        self._metrics.set_idle(slices)
         return idle, fresh
 
     async def _reclaim(self, store: UseStore, idle: Sequence[IdlePod], fresh: Iterable[IdlePod]) -> None:
@@ -172,11 +175,8 @@ class IdleLoop:
         return True
 
     def _log_failed(self, pod: IdlePod, error: Exception) -> None:
-        self._log.warning(
-            "the eviction of an idle pod waits",
-            pod="/".join(pod.key),
-            error=f"{type(error).__name__}: {error}",
-        )
+        text = f"{type(error).__name__}: {error}"
+        self._log.warning("the eviction of an idle pod waits", pod="/".join(pod.key), error=text)
 
     async def _evict(self, pod: IdlePod) -> None:
         if not self._leadership.leads or self._reason_not_to_lead() is not None:
@@ -187,10 +187,3 @@ class IdleLoop:
             await self._eviction.evict(pod)
         except _UNKNOWN as error:
             self._log_failed(pod, error)
-
-
-def _slices_by_namespace(pods: Iterable[IdlePod]) -> dict[str, int]:
-    found: Counter[str] = Counter()
-    for pod in pods:
-        found[pod.key[0]] += pod.slices
-    return dict(found)
