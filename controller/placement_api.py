@@ -146,7 +146,7 @@ class ControllerApi:
         start, time_slice = time.perf_counter(), TimeSlice()
         answers = list[Answered | asyncio.Task[Answered]]()
         for reservation in batch.releases:
-            self._state.release(reservation)
+            self._state.ledger.release(reservation)
             await time_slice.pause()
         for request in batch.asks:
             if not self._leadership.leads:
@@ -196,7 +196,7 @@ class ControllerApi:
         if problem is None:
             return Answered(placement=placement)
         if placement.reservation is not None:
-            self._state.release(placement.reservation)
+            self._state.ledger.release(placement.reservation)
         return Answered(refused=problem[:MAX_REFUSAL])
 
     def _broken(self, error: Exception) -> Answered:

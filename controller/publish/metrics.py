@@ -133,9 +133,7 @@ class LedgerCollector(Collector):
         )
         yield _gauge("slices_over", "Slices held beyond the capacity.", totals.over)
         yield _gauge("waiting_slices", "Slices of pods without a node.", ledger.pending_slices())
-        yield _gauge(
-            "reservations", "Reservations whose pods have not appeared yet.", self._state.reservations
-        )
+        yield _gauge("reservations", "Reservations whose pods have not appeared yet.", ledger.reservations)
         yield from self._cards()
         yield _gauge("synced", "1 once nodes and pods are listed.", self._state.synced.is_set())
 

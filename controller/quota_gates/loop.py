@@ -69,7 +69,7 @@ class QuotaGateLoop:
         self._removal = removal
         self._state = state
         self._line = state.ledger.line
-        state.set_line("settling")
+        self._line.state = "settling"
         self._leadership = leadership
         self._policies = policies
         self._reason_not_to_lead = reason_not_to_lead
@@ -97,7 +97,7 @@ class QuotaGateLoop:
         try:
             await while_leading(self._leadership, self.step, STEP_SECONDS)
         finally:
-            self._state.set_line("settling")
+            self._line.state = "settling"
 
     async def step(self) -> None:
         """Let all pods go whose turn it is."""
@@ -107,7 +107,7 @@ class QuotaGateLoop:
         await self._ask_again()
         if self._clock() < self._not_before or not await self._let_due_go():
             return
-        self._state.set_line("open")
+        self._line.state = "open"
 
     def _stuck_namespaces(self) -> frozenset[str]:
         counted = Counter(namespace for namespace, _ in (*self._unknown, *self._held))
@@ -210,4 +210,4 @@ class QuotaGateLoop:
         """Give held pods their place in the line again, once their time is over."""
         for key in [key for key, until in self._held.items() if until <= now]:
             del self._held[key]
-            self._state.resume(key)
+            self._line.resume(key)

@@ -79,7 +79,7 @@ def test_releases_come_before_asks():
     whole = request_of(Fraction(8, 8), reservation="old")
     answers(place(api(state), whole))
     [found] = answers(place(api(state), request_of(Fraction(8, 8), reservation="new"), releases=["old"]))
-    assert (found.node, state.reservations) == ("a", 1)
+    assert (found.node, state.ledger.reservations) == ("a", 1)
 
 
 def test_a_pod_that_demands_too_much_is_refused_in_words_that_webhooks_of_before_read_too():
@@ -166,7 +166,7 @@ def test_a_standby_names_the_leader_and_decides_nothing():
     state, _ = ready_state("a")
     reply = place(api(state, leads=False), request_of(EIGHTH, reservation="r"))
     assert (reply.status_code, reply.json()) == (409, {"leader": "https://other:9443"})
-    assert state.reservations == 0
+    assert state.ledger.reservations == 0
     assert place(api(state, leads=False, leader=None)).json() == {"leader": None}
 
 

@@ -82,11 +82,11 @@ def test_a_reservation_changes_its_node_when_it_is_made_and_when_it_takes_no_roo
     changes = state.subscribe()
     changes.take()
     assert state.place(HALF).node == "a"
-    assert (changes.take(), state.reservations) == (["a"], 1)
+    assert (changes.take(), state.ledger.reservations) == (["a"], 1)
     for now, changed, reservations, used in ((4.9, [], 1, 4), (5.0, ["a"], 0, 0)):
         clock.now = now
         state.expire()
-        assert (changes.take(), state.reservations) == (changed, reservations)
+        assert (changes.take(), state.ledger.reservations) == (changed, reservations)
         assert state.node_state("a").view.gpus[0].used == used
 
 
@@ -101,10 +101,10 @@ def test_a_reservation_does_not_end_while_its_pod_may_have_come_unheard_of():
     assert state.place(request_of(Fraction(4, 8), namespace="team", reservation="s")).node == "a"
     assert state.place(HALF_MORE).node is None
     state.expire()
-    assert state.reservations == 2
+    assert state.ledger.reservations == 2
     wall.now = 525.0
     state.expire()
-    assert state.reservations == 1
+    assert state.ledger.reservations == 1
 
 
 def test_a_new_list_takes_away_what_is_not_in_it():
