@@ -6,7 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import islice
-from typing import NamedTuple
+
+import msgspec
 
 from cluster.event_writer import EventWriter
 from cluster.leader_loop import while_leading
@@ -30,7 +31,7 @@ Held = tuple[tuple[int, int], ...]
 """Index of each GPU, and the slices that containers hold by the kubelet."""
 
 
-class Difference(NamedTuple):
+class Difference(msgspec.Struct, frozen=True):
     """One GPU, or the pool of a node, for which kubelet and ledger differ."""
 
     node: str
