@@ -261,28 +261,16 @@ class ControllerApi:
 async def _decoded(
     request: Request, decoder: msgspec.json.Decoder[T], max_bytes: int, what: str
 ) -> T | Response:
-    """Return the decoded body, or the response that rejects it."""
-    body = await _body(request, max_bytes)
-    if body is None:
-        return _text(413, f"the body is over {max_bytes} bytes")
+    """Return the decoded body, or the response that rejects it; it is read no further than the limit."""
+    body = bytearray()
     try:
-        return decoder.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        return _text(400, f"not a {what}: {error}")
-
-
-async def _body(request: Request, max_bytes: int) -> bytes | None:
-    """The body, with or without Content-Length; None if it is too long, or the client is gone."""
-    parts: list[bytes] = []
-    size = 0
-    with contextlib.suppress(ClientDisconnect):
         async for part in request.stream():
-            parts.append(part)
-            size += len(part)
-            if size > max_bytes:
-                return None
-        return b"".join(parts)
-    return None
+            body += part
+            if len(body) > max_bytes:
+                return _text(413, f"the body is over {max_bytes} bytes")
+        return decoder.decode(body)
+    except (ClientDisconnect, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return _text(400, f"not a {what}: {error}")
 
 
 def _event(event: StreamEvent) -> bytes:
