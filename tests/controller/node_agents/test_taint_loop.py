@@ -176,13 +176,13 @@ def test_a_node_that_changed_meanwhile_is_tried_again():
     assert cluster.patches(refusal(422), reply({})) == [("n", "add"), ("n", "add")]
 
 
-def test_without_the_right_it_says_once_what_to_run_and_asks_later(capfd):
+def test_without_the_right_it_says_what_to_run_and_asks_later(capfd):
     cluster = Cluster(None).add("a", TAINT).add("b", TAINT)
     cluster.steps = [0.0, FIRST_PAUSE_SECONDS - 1, FIRST_PAUSE_SECONDS]
     refused = [refusal(403)] * 4
     assert cluster.patches(*refused) == [("a", "remove"), ("b", "remove")] * 2
-    said = "kubectl taint nodes --all clearml-injector.io/agent-not-ready:NoSchedule-"
-    assert capfd.readouterr().err.count(said) == 1
+    said = "kubectl taint nodes a clearml-injector.io/agent-not-ready:NoSchedule-"
+    assert said in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("status", [403, 500])
