@@ -154,10 +154,8 @@ class TaintLoop:
             # A node that has changed meanwhile is checked again in its next version.
             if not isinstance(error, ApiError) or error.status not in CHANGED_MEANWHILE:
                 self._turns.refused(name, self._clock())
-                by_hand = (
-                    f"kubectl taint nodes {name} {AGENT_TAINT}:NoSchedule{'-' if place is not None else ''}"
-                )
-                self._log.warning("a node's taint is not changed", node=name, error=str(error), run=by_hand)
+                run = f"kubectl taint nodes {name} {AGENT_TAINT}:NoSchedule" + ("" if place is None else "-")
+                self._log.warning("a node's taint is not changed", node=name, error=str(error), run=run)
         else:
             self._turns.accepted(name)
             self._log.info("a node is held" if action == "hold" else "a node is let go", node=name, why=why)
