@@ -21,7 +21,7 @@ from modes.facts import PodFact
 from modes.mig_geometry import Geometry, full_geometries
 from service.turns import in_turn
 
-MAX_SEARCHES = 500
+MAX_SEARCHES = 200
 """Pods with different requests for which one plan searches the nodes."""
 NO_CARD = (
     "no node that is divided on demand has a card with these MIG profiles: ask for one that"
