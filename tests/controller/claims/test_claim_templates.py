@@ -206,6 +206,25 @@ def test_only_what_nobody_used_for_an_hour_is_collected(api, templates, now):
     assert [path.rpartition("/")[2] for path in api.stored] == names[1:2]
 
 
+def test_what_a_pod_gets_meanwhile_and_all_of_a_standby_is_kept(api, now):
+    leads = [True]
+    templates = ClaimTemplates(api, lambda: leads[0], lambda: now[0])
+    ensure(templates, request())
+    now[0] = UNUSED_SECONDS
+
+    async def meet():
+        collecting = asyncio.ensure_future(templates.collect())
+        await asyncio.sleep(0)
+        assert await templates.ensure(request(), PLACED) is None
+        await collecting
+
+    asyncio.run(meet())
+    now[0] += UNUSED_SECONDS
+    leads[0] = False
+    asyncio.run(templates.collect())
+    assert len(api.stored) == 1
+
+
 def test_one_that_is_deleted_in_use_is_made_again_by_the_leader_alone(api, now):
     leads = [True]
     templates = ClaimTemplates(api, lambda: leads[0], lambda: now[0])
