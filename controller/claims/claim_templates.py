@@ -17,8 +17,7 @@ import msgspec
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from cluster.listing import list_all
 from cluster.watched_resource import ObjectKey, WatchedResource
-from controller.claims.pods_waiting import template_users
-from controller.claims.template_objects import SeenTemplate, manifest, path_of, read_template
+from controller.claims.template_objects import SeenTemplate, manifest, path_of, read_template, template_users
 from kube.names import is_namespace
 from ledger.placement_request import Placement, PlacementRequest
 from modes.claim import ClaimedShare, is_named_after, template_name, template_spec

@@ -222,6 +222,19 @@ def test_a_request_that_breaks_the_ledger_is_refused_alone(monkeypatch):
     assert second.placement is not None
 
 
+def test_a_batch_stops_as_soon_as_its_controller_no_longer_leads(monkeypatch):
+    state, _ = ready_state("a")
+    served = api(state)
+
+    def place(ask):
+        served._leadership.leads = False
+        return LedgerStore.place(state, ask)
+
+    monkeypatch.setattr(state, "place", place)
+    asks = [msgspec.Raw(write_request(request_of(EIGHTH))) for _ in range(2)]
+    assert asyncio.run(served._decide(SimpleNamespace(asks=asks, releases=[]))) is None
+
+
 @pytest.mark.parametrize("path", ["/openapi.json", "/docs", "/redoc", "/"])
 def test_the_api_does_not_describe_itself(path):
     assert ask(api(ready_state("a")[0]), "GET", path).status_code == 404
