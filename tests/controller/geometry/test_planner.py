@@ -108,19 +108,13 @@ def clusters(draw):
     return nodes, [request_of(str(i), tuple(sorted(each.items())), str(i)) for i, each in enumerate(asked)]
 
 
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(100))
 @given(clusters())
-def test_whatever_is_asked_only_idle_cards_change_and_what_a_pod_gets_is_there(drawn):
+def test_whatever_is_asked_only_idle_cards_change_in_ways_that_they_can(drawn):
     nodes, requests = drawn
     changes = plan(nodes, requests)
     assert changes == plan(nodes[::-1], requests[::-1])
-    after = {each.name: list(each.division) for each in nodes}
     for change in changes:
         [before] = [each for each in nodes if each.name == change.node]
         assert change.card in before.idle
         assert change.geometry in geometries(before.card)
-        after[change.node][change.card] = change.geometry
-    for change in changes:
-        offered = Counter(name for names in after[change.node] for name in names)
-        given_to = [dict(each.mig.wants) for each in requests if each.mig.uid in change.pods]
-        assert sum(map(Counter, given_to), Counter()) <= offered
