@@ -1,4 +1,4 @@
-"""Tasks of the leader: publish, report, replace pods, divide cards, taint nodes, renew certificates."""
+"""Tasks of the leader: publish, report, divide cards, taint nodes, evict idle pods, renew certificates."""
 
 from __future__ import annotations
 
