@@ -34,9 +34,13 @@ def test_a_standby_takes_no_denials_and_says_that_it_knows_of_none():
 @pytest.mark.parametrize(
     "bad",
     [
+        {"pods": 0},
         {"pods": 2**31 + 1},
+        {"pods": "1"},
         {"message": "x" * 201},
         {"namespace": "n" * 64},
+        {"reason": "r" * 64},
+        {"reason": None},
     ],
 )
 def test_a_report_with_an_entry_that_is_out_of_bounds_is_refused(bad):
