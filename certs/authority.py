@@ -83,7 +83,5 @@ def key_to_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def whole_second(now: datetime) -> datetime:
-    """Return `now` in UTC without fractions, which X.509 dates cannot have. Raises ValueError if naive."""
-    if now.tzinfo is None:
-        raise ValueError(f"now {now.isoformat()} has no time zone; pass an aware datetime")
+    """Return `now` (aware) in UTC without fractions, which X.509 dates cannot have."""
     return now.astimezone(UTC).replace(microsecond=0)

@@ -28,10 +28,8 @@ def make_leaf(authority: KeyPair, names: Sequence[str], now: datetime) -> KeyPai
     """Return a new leaf for server and client use, valid 30 days from `now`, but not longer than its CA.
 
     `names` are DNS names or IP addresses; the first one also becomes the subject.
-    Raises CertificateError if the CA is not valid at `now`, ValueError without names.
+    Raises CertificateError if the CA is not valid at `now`.
     """
-    if not names:
-        raise ValueError("names is empty; a leaf needs at least one DNS name or IP address")
     issuer = load_certificates(authority.certificate_pem, "CA certificate")[0]
     issuer_key = load_key(authority.key_pem, "CA key")
     if not isinstance(issuer_key, ec.EllipticCurvePrivateKey):

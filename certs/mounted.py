@@ -32,94 +32,15 @@ class MountRules:
     controller has read this CA back from the caBundle. A Secret edited by hand is not served."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """The result of reading the directory once."""
-
-    digest: bytes
-    found: tuple[TlsFiles, LeafFacts] | CertificateError | None
-    """None: the content accepted last."""
-
-
-class MountedFiles:
-    """Reports the newest valid pair of a directory; ignores a pair that is invalid or incomplete."""
-
-    def __init__(
-        self,
-        directory: Path,
-        rules: MountRules,
-        accept: Callable[[TlsFiles, LeafFacts], None],
-        reject: Callable[[CertificateError], None],
-    ) -> None:
-        """`accept` gets each new valid content and may itself raise CertificateError.
-
-        `reject` gets the reason why new content is not served, once per content.
-        """
-        self._directory = directory
-        self._rules = rules
-        self._accept = accept
-        self._reject = reject
-        self._accepted_digest = b""
-        self._rejected_digest = b""
-
-    def refresh(self) -> None:
-        """Read the directory once and report new content; rejected content is checked again."""
-        self._pass_on(self._read(retry=True))
-
-    async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
-        """Read the directory every second until cancelled; call `heartbeat` after each read.
-
-        The content is compared, so a replaced directory is detected too, and a node cannot run out of
-        watches. New content is checked in a thread, while the server keeps serving.
-        """
-        for number in itertools.count():
-            self._pass_on(await asyncio.to_thread(self._read, retry=number % _POLLS_PER_RETRY == 0))
-            heartbeat()
-            await asyncio.sleep(POLL_SECONDS)
-
-    def _read(self, *, retry: bool) -> _Reading | None:
-        """Return None for rejected content that is not to be checked again."""
-        try:
-            files = read_tls_files(self._directory)
-        except CertificateError as error:
-            return _Reading(str(error).encode(), error)
-        digest = _digest(files)
-        if digest == self._accepted_digest:
-            return _Reading(digest, None)
-        if digest == self._rejected_digest and not retry:
-            return None
-        try:
-            return _Reading(digest, (files, self._check(files)))
-        except CertificateError as error:
-            return _Reading(digest, error)
-
-    def _check(self, files: TlsFiles) -> LeafFacts:
-        leaf = validate_files(files, self._rules.names)
-        if self._rules.require_injected and leaf.issuer_sha256 not in files.injected_ca:
-            raise CertificateError(
-                f"{files.source}/injected-ca: does not list {leaf.issuer_sha256}, the issuer of tls.crt; "
-                "wait until the controller has read this CA back from the caBundle"
-            )
-        return leaf
-
-    def _pass_on(self, reading: _Reading | None) -> None:
-        if reading is None:
-            return
-        try:
-            if isinstance(reading.found, CertificateError):
-                raise reading.found
-            if reading.found is not None:
-                self._accept(*reading.found)
-        except CertificateError as error:
-            if reading.digest != self._rejected_digest:
-                self._rejected_digest = reading.digest
-                self._reject(error)
-        else:
-            self._accepted_digest, self._rejected_digest = reading.digest, b""
+_Found = tuple[TlsFiles, LeafFacts] | CertificateError | None
+"""What the directory holds: a valid pair, or why it is none; None if it is the content accepted last."""
 
 
 class MountedCertificate:
-    """Serves the newest valid pair of a directory, and presents the same pair as a client."""
+    """Serves the newest valid pair of a directory, and presents the same pair as a client.
+
+    A pair that is invalid or incomplete is not served: the one before stays.
+    """
 
     def __init__(  # noqa: PLR0913 what it reads, whom it notifies, and which clients it accepts
         self,
@@ -131,7 +52,7 @@ class MountedCertificate:
         verify_clients: bool = False,
         client_ca_pem: bytes | None = None,
     ) -> None:
-        """Read the directory once; `served` and `refused` are called for each new content.
+        """Read the directory once; `served` and `refused` are called once for each new content.
 
         With `verify_clients`, only clients with a certificate of `ca.crt` are accepted; with `client_ca_pem`,
         only those with a certificate of these CAs.
@@ -139,32 +60,82 @@ class MountedCertificate:
         self.context = LiveTlsContext(verify_clients=verify_clients or client_ca_pem is not None)
         self.client: ssl.SSLContext | None = None
         """Presents the pair to servers of the same CA; None before the first pair."""
-        self._verify_clients = verify_clients
-        self._client_ca_pem = client_ca_pem
+        self._directory = directory
+        self._rules = rules
         self._served = served
         self._refused = refused
+        self._verify_clients = verify_clients
+        self._client_ca_pem = client_ca_pem
         self._last_error = "no certificate has been read yet"
-        self._files = MountedFiles(directory, rules, self._accept, self._reject)
-        self._files.refresh()
+        self._accepted_digest = self._rejected_digest = b""
+        self.refresh()
 
     @property
     def missing(self) -> str | None:
         """Why no certificate is served; None if one is."""
         return None if self.context.serving else self._last_error
 
+    def refresh(self) -> None:
+        """Read the directory once, and serve new content; rejected content is checked again."""
+        self._take(self._read(retry=True))
+
     async def follow(self, heartbeat: Callable[[], None] = lambda: None) -> None:
-        """Serve the newest pair until cancelled; call `heartbeat` after each read of the directory."""
-        await self._files.run(heartbeat)
+        """Read the directory every second until cancelled; call `heartbeat` after each read.
+
+        The content is compared, so a replaced directory is detected too, and a node cannot run out of
+        watches. New content is checked in a thread, while the server keeps serving.
+        """
+        for number in itertools.count():
+            self._take(await asyncio.to_thread(self._read, retry=number % _POLLS_PER_RETRY == 0))
+            heartbeat()
+            await asyncio.sleep(POLL_SECONDS)
+
+    def _read(self, *, retry: bool) -> tuple[bytes, _Found] | None:
+        """Return what is found and its digest; None for rejected content that is not to be checked again."""
+        try:
+            files = read_tls_files(self._directory)
+        except CertificateError as error:
+            return str(error).encode(), error
+        digest = _digest(files)
+        if digest == self._accepted_digest:
+            return digest, None
+        if digest == self._rejected_digest and not retry:
+            return None
+        try:
+            return digest, (files, self._check(files))
+        except CertificateError as error:
+            return digest, error
+
+    def _check(self, files: TlsFiles) -> LeafFacts:
+        leaf = validate_files(files, self._rules.names)
+        if self._rules.require_injected and leaf.issuer_sha256 not in files.injected_ca:
+            raise CertificateError(
+                f"{files.source}/injected-ca: does not list {leaf.issuer_sha256}, the issuer of tls.crt; "
+                "wait until the controller has read this CA back from the caBundle"
+            )
+        return leaf
+
+    def _take(self, reading: tuple[bytes, _Found] | None) -> None:
+        if reading is None:
+            return
+        digest, found = reading
+        try:
+            if isinstance(found, CertificateError):
+                raise found
+            if found is not None:
+                self._accept(*found)
+        except CertificateError as error:
+            if digest != self._rejected_digest:
+                self._rejected_digest, self._last_error = digest, str(error)
+                self._refused(error)
+        else:
+            self._accepted_digest, self._rejected_digest = digest, b""
 
     def _accept(self, files: TlsFiles, leaf: LeafFacts) -> None:
         client = client_context(files)
         self.context.swap(files.pair, files.ca_pem if self._verify_clients else self._client_ca_pem)
         self.client = client
         self._served(leaf)
-
-    def _reject(self, error: CertificateError) -> None:
-        self._last_error = str(error)
-        self._refused(error)
 
 
 def read_tls_files(directory: Path) -> TlsFiles:

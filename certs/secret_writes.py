@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import assert_never
+from typing import Literal, assert_never
 
 from certs.authority import make_authority
 from certs.leaf import make_leaf
@@ -26,18 +26,15 @@ from certs.rotation import (
 from certs.values import KeyPair, format_time
 from kube.names import INJECTED_AT_ANNOTATION, SEEN_AT_ANNOTATION
 
-
-@dataclass(frozen=True, slots=True)
-class AuthoritySecretWrite:
-    """Create or replace the `-ca` Secret, if it is still at the version that was read."""
-
-    content: SecretContent
+Suffix = Literal["ca", "tls"]
+"""What the names of the two Secrets end in."""
 
 
 @dataclass(frozen=True, slots=True)
-class TlsSecretWrite:
-    """Create or replace the `-tls` Secret, if it is still at the version that was read."""
+class SecretWrite:
+    """Create or replace the Secret, if it is still at the version that was read."""
 
+    suffix: Suffix
     content: SecretContent
 
 
@@ -48,7 +45,7 @@ class CaBundleWrite:
     pem: bytes
 
 
-Write = AuthoritySecretWrite | TlsSecretWrite | CaBundleWrite
+Write = SecretWrite | CaBundleWrite
 
 
 def prepare_write(change: Change, stored: Stored, names: Sequence[str], now: datetime) -> Write:
@@ -60,9 +57,9 @@ def prepare_write(change: Change, stored: Stored, names: Sequence[str], now: dat
         case WriteBundle():
             return CaBundleWrite(_joined(change.authorities))
         case StoreTrust() | IssueLeaf():
-            return TlsSecretWrite(_tls_secret(change, stored, names, now))
+            return SecretWrite("tls", _tls_secret(change, stored, names, now))
         case _:
-            return AuthoritySecretWrite(_authority_secret(change, stored.authorities, now))
+            return SecretWrite("ca", _authority_secret(change, stored.authorities, now))
 
 
 def _tls_secret(

@@ -113,8 +113,6 @@ class _Candidate:
             )
 
     def _is_good_for(self, client: ssl.SSLContext, name: str) -> bool:
-        if not _can_be_asked_for(name):
-            return False
         try:
             self._shake_hands(client, name)
         except ssl.SSLCertVerificationError as error:
@@ -140,9 +138,9 @@ class _Candidate:
         Raises ssl.SSLCertVerificationError if the client rejects it, CertificateError if there is no leaf.
         """
         to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
-        asking = client.wrap_bio(to_client, to_server, server_hostname=name)
         answering = self._server.wrap_bio(to_server, to_client, server_side=True)
         try:
+            asking = client.wrap_bio(to_client, to_server, server_hostname=name)
             for _ in range(_MAX_FLIGHTS):
                 for side in (asking, answering):
                     with contextlib.suppress(ssl.SSLWantReadError):
@@ -164,13 +162,6 @@ def _client(trusted: Sequence[bytes]) -> ssl.SSLContext:
     client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     client.load_verify_locations(cadata=b"".join(trusted))
     return client
-
-
-def _can_be_asked_for(name: str) -> bool:
-    try:
-        return bool(name.encode("idna"))
-    except UnicodeError:
-        return False
 
 
 def _sha256(der: bytes) -> str:

@@ -16,8 +16,6 @@ from prometheus_client import CollectorRegistry
 from agent.metrics import AgentMetrics
 from agent.usage_metrics import UsageMetrics
 from controller.certificates.metrics import CertificateMetrics
-from controller.geometry.metrics import GeometryMetrics
-from controller.node_agents.metrics import NodeAgentMetrics
 from controller.process import Task
 from controller.publish import gpu_metrics
 from controller.publish.metrics import ControllerMetrics, LedgerCollector
@@ -50,9 +48,7 @@ def registries() -> dict[str, CollectorRegistry]:
     WebhookMetrics(webhook)
     controller = Process("controller", get_args(Task), 0).registry
     ControllerMetrics(controller)
-    GeometryMetrics(controller)
     CertificateMetrics(controller)
-    NodeAgentMetrics(controller)
     store = LedgerStore(lambda: 0.0)
     controller.register(LedgerCollector(store))
     controller.register(UsageCollector(store.ledger, tuple, tuple))

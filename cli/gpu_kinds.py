@@ -43,9 +43,9 @@ def claimable_cards(
     if not offers_cards(ledger, share.driver):
         return [], None
     # Here and not above: only inventories with cards need what reads claims, which loads a client.
-    from controller.pods.claim_room import refusals  # noqa: PLC0415
     from controller.pods.pending_pod import StoredPod  # noqa: PLC0415
     from controller.pods.pod_claim import claim_of_template  # noqa: PLC0415
+    from controller.pods.room import refusals  # noqa: PLC0415
     from controller.watch.resources import SeenNode  # noqa: PLC0415
 
     template = msgspec.json.encode({"spec": template_spec(share)})

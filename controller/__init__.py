@@ -16,15 +16,14 @@
 """
 
 PUBLIC = (
-    "certificates.expiry",
     "certificates.loop",
     "certificates.rotate",
     "certificates.store",
     "options",
-    "pods.claim_room",
     "pods.pending_pod",
     "pods.pod_claim",
-    "pods.pod_summary",
+    "pods.pod_findings",
+    "pods.room",
     "process",
     "publish.gpu_ledger",
     "publish.node_problems",

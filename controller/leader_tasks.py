@@ -1,4 +1,4 @@
-"""Tasks of the leader: publish, report, replace pods, divide cards, taint nodes, renew certificates."""
+"""Tasks of the leader: publish, report, divide cards, taint nodes, evict idle pods, renew certificates."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ from controller.certificates.metrics import CertificateMetrics
 from controller.certificates.store import CertificateStore, Installation, issued_names
 from controller.claims.claim_templates import COLLECT_SECONDS, ClaimTemplates
 from controller.geometry.loop import GeometryLoop, GeometryOptions
-from controller.geometry.metrics import GeometryMetrics
-from controller.node_agents.audit_loop import AuditLoop
-from controller.node_agents.metrics import NodeAgentMetrics
+from controller.node_agents.audit import Audit
 from controller.node_agents.taint_loop import TaintLoop
 from controller.options import ControllerOptions
 from controller.policies.idle_shares import idle_shares
@@ -31,7 +29,6 @@ from controller.policies.policy_events import PolicyEvents
 from controller.policies.watched_policies import WatchedPolicies, quotas_of
 from controller.publish.gpu_ledger_writer import GpuLedgerWriter
 from controller.publish.metrics import ControllerMetrics
-from controller.publish.node_events import NodeEvents
 from controller.publish.pod_events import PodEvents
 from controller.quota_gates.gate_removal import GateRemoval
 from controller.quota_gates.loop import QuotaGateLoop
@@ -79,8 +76,6 @@ class LeaderTasks:
         self._options = options
         self._metrics = metrics
         self._certificate_metrics = CertificateMetrics(registry)
-        self._geometry_metrics = GeometryMetrics(registry) if options.mig_config_map is not None else None
-        self._agent_metrics = NodeAgentMetrics(registry)
         policies = context.policies
         self._event_writer = EventWriter(context.api, metrics.events_lost.inc)
         self._events = PodEvents(
@@ -107,13 +102,10 @@ class LeaderTasks:
 
     def tasks(self) -> list[BackgroundTask]:
         """Return the tasks that run while this replica leads; called at the start of each term."""
-        context = self._context
-        of_nodes = NodeEvents(self._event_writer, context.state, context.leadership)
         return [
             BackgroundTask("publishing", self._publish),
             BackgroundTask("event writer", self._event_writer.run),
             BackgroundTask("events", self._events.run),
-            BackgroundTask("node events", of_nodes.run),
             *self._of_claims(),
             *self._of_policies(),
             *self._of_geometry(),
@@ -141,7 +133,7 @@ class LeaderTasks:
             yield BackgroundTask("quota gates", self._quota_gates.run, STEP_SECONDS)
         if (name := self._options.policies_config_map) is not None:
             namespace = self._options.namespace
-            events = PolicyEvents(context.api, policies)
+            events = PolicyEvents(context.api, self._event_writer, policies)
             yield self._repeated(
                 "policy events", lambda: events.check(namespace, name, datetime.now(UTC)), 10.0
             )
@@ -155,20 +147,20 @@ class LeaderTasks:
 
     def _of_geometry(self) -> Iterator[BackgroundTask]:
         context, options = self._context, self._options
-        if options.mig_config_map is not None and self._geometry_metrics is not None:
+        if options.mig_config_map is not None:
             how = GeometryOptions(
                 *options.mig_config_map, options.mig_config_delay, pause_seconds=options.mig_pause
             )
-            given = context.api, context.state, context.leadership, self._geometry_metrics
+            given = context.api, context.state, context.leadership, self._metrics
             loop = GeometryLoop(*given, how, events=self._event_writer)
             yield BackgroundTask("MIG geometry", loop.run, STEP_SECONDS)
 
     def _of_agents(self) -> Iterator[BackgroundTask]:
         context = self._context
-        given = context.state, context.leadership, self._agent_metrics
+        given = context.state, context.leadership, self._metrics
         taints = TaintLoop(context.api, *given, self._options.agents, health=context.watch_of_cards)
         yield BackgroundTask("node holding", taints.run, STEP_SECONDS)
-        yield BackgroundTask("audit", AuditLoop(self._event_writer, *given).run, STEP_SECONDS)
+        yield BackgroundTask("audit", Audit(self._event_writer, *given).run, STEP_SECONDS)
 
     def _of_use(self) -> Iterator[BackgroundTask]:
         context, name = self._context, self._options.use_config_map
@@ -204,5 +196,5 @@ class LeaderTasks:
             keep_previous=timedelta(seconds=options.ca_keep),
             retry=timedelta(seconds=options.ca_retry),
         )
-        loop = CertificateLoop(store, leadership, metrics, names, rotation, events=self._event_writer)
+        loop = CertificateLoop(store, leadership, metrics, names, rotation)
         yield BackgroundTask("certificates", loop.run, STEP_SECONDS + options.ca_retry)

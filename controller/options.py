@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -24,6 +25,8 @@ from service.options import (
 )
 from web.source import Link, read_link
 
+Value = TypeVar("Value")
+
 
 def _address(url: str) -> str:
     """Put an IPv6 address into brackets, which a pod's address lacks."""
@@ -35,14 +38,6 @@ def _address(url: str) -> str:
     )
 
 
-def _agents(text: str) -> AgentPods:
-    try:
-        return read_agent_pods(text)
-    except ValueError as error:
-        where = "set nodeSelector, affinity and tolerations as in a pod's spec"
-        raise ValueError(f"--agent-pods: {error}; {where}") from error
-
-
 def _config_map(text: str) -> tuple[str, str]:
     namespace, slash, name = text.partition("/")
     if not (namespace and slash and name) or "/" in name:
@@ -51,25 +46,26 @@ def _config_map(text: str) -> tuple[str, str]:
     return namespace, name
 
 
-def _custom_driver(text: str) -> CustomCards:
-    try:
-        return msgspec.json.decode(text, type=CustomCards)
-    except msgspec.MsgspecError as error:
-        raise ValueError(f'--custom-driver: {error}, such as {{"driver":"gpu.example.com"}}') from error
+def _parsed(flag: str, read: Callable[[str], Value], hint: str = "") -> Callable[[str], Value]:
+    """Return the parser of a flag, whose errors name the flag and end with a hint."""
+
+    def parse(text: str) -> Value:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise ValueError(f"{flag} {error}{hint}") from error
+
+    return parse
 
 
-def _link(text: str) -> Link:
-    try:
-        return read_link(text)
-    except ValueError as error:
-        raise ValueError(f"--page-link {error}") from error
-
-
-def _names(text: str) -> ResourceNames:
-    try:
-        return per_gpu_names(text)
-    except ValueError as error:
-        raise ValueError(f"--gpu-resource {error}") from error
+_agents = _parsed(
+    "--agent-pods:", read_agent_pods, "; set nodeSelector, affinity and tolerations as in a pod's spec"
+)
+_custom_driver = _parsed(
+    "--custom-driver:", msgspec.json.Decoder(CustomCards).decode, ', such as {"driver":"gpu.example.com"}'
+)
+_link = _parsed("--page-link", read_link)
+_names = _parsed("--gpu-resource", per_gpu_names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

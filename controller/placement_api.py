@@ -29,7 +29,6 @@ from starlette.requests import ClientDisconnect
 
 from cluster.leadership import Leadership
 from controller.claims.claim_templates import ClaimTemplates
-from controller.publish.ledger_stream import backlog_json
 from controller.publish.metrics import ControllerMetrics
 from controller.watch.ledger_store import LedgerStore
 from ledger.claims import needs_cards
@@ -147,7 +146,7 @@ class ControllerApi:
         start, time_slice = time.perf_counter(), TimeSlice()
         answers = list[Answered | asyncio.Task[Answered]]()
         for reservation in batch.releases:
-            self._state.release(reservation)
+            self._state.ledger.release(reservation)
             await time_slice.pause()
         for request in batch.asks:
             if not self._leadership.leads:
@@ -197,7 +196,7 @@ class ControllerApi:
         if problem is None:
             return Answered(placement=placement)
         if placement.reservation is not None:
-            self._state.release(placement.reservation)
+            self._state.ledger.release(placement.reservation)
         return Answered(refused=problem[:MAX_REFUSAL])
 
     def _broken(self, error: Exception) -> Answered:
@@ -252,34 +251,26 @@ class ControllerApi:
         if not changes.backlog:
             return b""
         changes.backlog = False
-        return b"data: " + await backlog_json(self._state) + b"\n\n"
+        parts = list[bytes]()
+        async for keys in self._state.yielding.batches(self._state.ledger.pending_keys()):
+            if waiting := self._state.ledger.pending_of(keys):
+                parts.append(_encode(waiting)[1:-1])
+        return b'data: {"backlog":[%b]}\n\n' % b",".join(parts)
 
 
 async def _decoded(
     request: Request, decoder: msgspec.json.Decoder[T], max_bytes: int, what: str
 ) -> T | Response:
-    """Return the decoded body, or the response that rejects it."""
-    body = await _body(request, max_bytes)
-    if body is None:
-        return _text(413, f"the body is over {max_bytes} bytes")
+    """Return the decoded body, or the response that rejects it; it is read no further than the limit."""
+    body = bytearray()
     try:
-        return decoder.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        return _text(400, f"not a {what}: {error}")
-
-
-async def _body(request: Request, max_bytes: int) -> bytes | None:
-    """The body, with or without Content-Length; None if it is too long, or the client is gone."""
-    parts: list[bytes] = []
-    size = 0
-    with contextlib.suppress(ClientDisconnect):
         async for part in request.stream():
-            parts.append(part)
-            size += len(part)
-            if size > max_bytes:
-                return None
-        return b"".join(parts)
-    return None
+            body += part
+            if len(body) > max_bytes:
+                return _text(413, f"the body is over {max_bytes} bytes")
+        return decoder.decode(body)
+    except (ClientDisconnect, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return _text(400, f"not a {what}: {error}")
 
 
 def _event(event: StreamEvent) -> bytes:

@@ -68,7 +68,6 @@ Task = Literal[
     "claim templates",
     "event writer",
     "events",
-    "node events",
     "quota gates",
     "policy events",
     "policy delivery",

@@ -12,16 +12,16 @@ import msgspec
 
 from cluster.kube_client import ApiError, ApiServer
 from cluster.listing import PAGE, list_all, objects_at, pages
-from controller.pods.claim_room import refusals
 from controller.pods.pending_pod import StoredPod
 from controller.pods.pod_claim import UNANSWERED, kinds_of, read_claim_of_pod
-from controller.pods.pod_summary import summary_of
+from controller.pods.pod_findings import summary_of
+from controller.pods.room import refusals
 from controller.publish.gpu_ledger import gpu_ledgers, view_of
 from controller.watch.gpu_node import gpu_nodes
 from controller.watch.resources import SeenNode, SeenPod, nodes, pods
 from describe.offered_cards import read_room
 from describe.pod_details import NamedPod, PodDetails, details_of, events_of, newest_first
-from kube.events import MIG_NEVER_FITS, MIG_WAITS, WAITING_FOR_QUOTA
+from kube.events import MIG_WAITS, WAITING_FOR_QUOTA
 from kube.names import GPU_MEMORY_LABEL, GPU_NODES_PATH, GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints
 from ledger.free_nodes import FreeNodes, Wanted, amounts_of, free_nodes
@@ -145,7 +145,7 @@ class WhyQuery:
         if is_divided_for:
             changing = [each.fact for each in (known or {}).values() if each.mig and each.mig.change]
             dividing = tuple(sorted([node.name for node in changing if own.accept(node)]))
-            division = await self._last_event(pod, details, {MIG_NEVER_FITS, MIG_WAITS})
+            division = await self._last_event(pod, details, {MIG_WAITS})
             summary = replace(summary, division=division, dividing=dividing)
         if not summary.lacks_slices:
             return summary

@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from certs.values import LeafFacts, format_time
-from controller.certificates.expiry import warnings
 from doctor.finding import CERTIFICATES_ADVICE, Diagnosis
 from doctor.seen import Seen, StoredPolicies, known
 from kube.names import API_VERSION
@@ -127,9 +126,11 @@ def certificates(seen: Seen) -> Iterator[Diagnosis]:
     parts += [("CA", authority)] if authority is not None else []
     faults = list(_faults(found, leaf, parts, seen.at))
     yield from faults
-    for each in warnings(found, seen.name, seen.at) if not faults else ():
-        yield Diagnosis("warning", each.message.partition(": ")[0], CERTIFICATES_ADVICE)
     if not faults:
+        for what, part in parts:
+            if part.not_after - seen.at <= SOON:
+                said = f"{_days(what, part.not_after, seen.at)} and was not renewed"
+                yield Diagnosis("warning", said, CERTIFICATES_ADVICE)
         days = ", ".join(_days(what, part.not_after, seen.at) for what, part in parts)
         yield Diagnosis("ok", f"certificates: {days}")
 

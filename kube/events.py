@@ -12,8 +12,8 @@ import msgspec
 COMPONENT = "fraction-injector"
 CLUSTER_NAMESPACE = "default"
 """Namespace of Events on objects that have none."""
-MIG_NEVER_FITS, MIG_WAITS = "MigNeverFits", "MigWaits"
-"""Reasons of Events on pods that wait for MIG instances: no card can ever hold them, none is divided now."""
+MIG_WAITS = "MigWaits"
+"""Reason of Events on pods that wait for MIG instances: no card is divided for them now."""
 WAITING_FOR_QUOTA = "WaitingForQuota"
 """Reason of Events on pods that wait for a quota."""
 MAX_OBJECT_NAME = 200

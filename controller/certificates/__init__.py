@@ -1,5 +1,4 @@
 """CA and serving certificates, which the leader issues and renews in Secrets.
 
-`loop` carries out what certs.rotation decides, with `store` to read and write. `expiry` warns if
-nobody renews, and `metrics` counts.
+`loop` carries out what certs.rotation decides, with `store` to read and write, and `metrics` counts.
 """

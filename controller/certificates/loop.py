@@ -6,17 +6,17 @@ All state is in the cluster, so a new leader continues after the last one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
-from typing import assert_never
 
 from certs.mounted import read_tls_files
 from certs.observation import Observation, Stored, observe
 from certs.rotation import (
     Action,
+    Change,
     Phase,
     RotationSettings,
     StoreNewAuthority,
@@ -25,13 +25,11 @@ from certs.rotation import (
     decide,
     phase,
 )
-from certs.secret_writes import AuthoritySecretWrite, CaBundleWrite, TlsSecretWrite, prepare_write
+from certs.secret_writes import CaBundleWrite, Suffix, Write, prepare_write
 from certs.values import CertificateError
-from cluster.event_writer import EventWriter
 from cluster.kube_client import CHANGED_MEANWHILE, ApiError
 from cluster.leader_loop import while_leading
 from cluster.leadership import Leadership
-from controller.certificates.expiry import warnings
 from controller.certificates.metrics import CertificateMetrics
 from controller.certificates.store import Bundle, CertificateStore, Version
 from service.background import beat
@@ -46,17 +44,14 @@ class Reading:
 
     stored: Stored
     seen: Observation
-    tls_version: Version
-    authorities_version: Version
+    versions: Mapping[Suffix, Version]
     bundle: Bundle
 
     def missing(self, installation: str) -> list[str]:
         """Names of the Secrets that do not exist."""
-        versions = {"ca": self.authorities_version, "tls": self.tls_version}
+        versions = self.versions.items()
         return [
-            f"{installation}-{suffix}"
-            for suffix, version in versions.items()
-            if version.resource_version is None
+            f"{installation}-{suffix}" for suffix, version in versions if version.resource_version is None
         ]
 
 
@@ -71,7 +66,8 @@ async def read_state(store: CertificateStore, names: Sequence[str]) -> Reading:
     served = await store.served()
     authorities, authorities_version = await store.read_secret("ca")
     stored = Stored(tls, bundle.pem, authorities)
-    return Reading(stored, observe(stored, served, names), tls_version, authorities_version, bundle)
+    versions: dict[Suffix, Version] = {"ca": authorities_version, "tls": tls_version}
+    return Reading(stored, observe(stored, served, names), versions, bundle)
 
 
 class BundleLoop:
@@ -112,7 +108,7 @@ class BundleLoop:
 class CertificateLoop:
     """Issues and rotates the CA and the leaf of an installation."""
 
-    def __init__(  # noqa: PLR0913 what it works on and by
+    def __init__(  # noqa: PLR0913 the last is replaced in tests only
         self,
         store: CertificateStore,
         leadership: Leadership,
@@ -120,7 +116,6 @@ class CertificateLoop:
         names: Sequence[str],
         settings: RotationSettings,
         *,
-        events: EventWriter,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """`names` are the DNS names that the leaf must cover."""
@@ -129,7 +124,6 @@ class CertificateLoop:
         self._metrics = metrics
         self._names = names
         self._settings = settings
-        self._events = events
         self._clock = clock
         self._phase: Phase | None = None
         self._log = get_logger("certificates")
@@ -158,17 +152,13 @@ class CertificateLoop:
         action = decide(found.seen, now, self._settings)
         self._show_phase(found.seen)
         self._metrics.show_configuration(is_there=found.seen.bundle is not None)
-        self._warn(found.seen, now)
         if not isinstance(action, Wait) and self._leadership.leads:
             await self._carry_out(action, found, now)
         return action
 
-    async def _carry_out(self, action: Action, found: Reading, now: datetime) -> None:
-        if isinstance(action, Wait):
-            return
+    async def _carry_out(self, action: Change, found: Reading, now: datetime) -> None:
         try:
-            write = prepare_write(action, found.stored, self._names, now)
-            await self._write(write, found)
+            await self._write(prepare_write(action, found.stored, self._names, now), found)
         except CertificateError as error:
             self._metrics.errors.inc()
             self._log.error("no certificate", action=type(action).__name__, error=str(error))
@@ -180,7 +170,7 @@ class CertificateLoop:
             why = {"why": action.why} if isinstance(action, StoreNewAuthority) else {}
             self._log.info("certificates", action=type(action).__name__, **why)
 
-    async def _refused(self, error: ApiError, action: Action, found: Reading) -> None:
+    async def _refused(self, error: ApiError, action: Change, found: Reading) -> None:
         """Log a write that the API server rejected; raise an unexpected error."""
         if error.status in CHANGED_MEANWHILE:
             self._log.warning("changed meanwhile", action=type(action).__name__, error=str(error))
@@ -199,25 +189,13 @@ class CertificateLoop:
         )
         await asyncio.sleep(self._settings.retry.total_seconds())
 
-    async def _write(
-        self, write: AuthoritySecretWrite | TlsSecretWrite | CaBundleWrite, found: Reading
-    ) -> None:
-        match write:
-            case AuthoritySecretWrite(content):
-                await self._store.write_secret("ca", content, found.authorities_version)
-            case TlsSecretWrite(content):
-                await self._store.write_secret("tls", content, found.tls_version)
-                await self._store.deliver(content)
-            case CaBundleWrite(pem):
-                await self._store.write_bundle(pem, found.bundle)
-            case _:
-                assert_never(write)
-
-    def _warn(self, seen: Observation, now: datetime) -> None:
-        installation = self._store.installation
-        for warning in warnings(seen, installation.name, now):
-            if self._events.write(warning.event(installation.namespace, now)):
-                self._log.error("a certificate is not renewed", secret=warning.secret, error=warning.message)
+    async def _write(self, write: Write, found: Reading) -> None:
+        if isinstance(write, CaBundleWrite):
+            await self._store.write_bundle(write.pem, found.bundle)
+            return
+        await self._store.write_secret(write.suffix, write.content, found.versions[write.suffix])
+        if write.suffix == "tls":
+            await self._store.deliver(write.content)
 
     def _show_phase(self, seen: Observation) -> None:
         now = phase(seen)

@@ -17,8 +17,7 @@ import msgspec
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from cluster.listing import list_all
 from cluster.watched_resource import ObjectKey, WatchedResource
-from controller.claims.pods_waiting import template_users
-from controller.claims.template_objects import SeenTemplate, manifest, path_of, read_template
+from controller.claims.template_objects import SeenTemplate, manifest, path_of, read_template, template_users
 from kube.names import is_namespace
 from ledger.placement_request import Placement, PlacementRequest
 from modes.claim import ClaimedShare, is_named_after, template_name, template_spec
@@ -28,12 +27,8 @@ from service.yielding import CooperativeYield
 MAX_IN_NAMESPACE = 128
 """Templates of one namespace: pods' authors choose their amounts."""
 UNUSED_SECONDS = 3600.0
-PENDING_SECONDS = 60.0
-"""A template that a pod got within this time is kept even in a full namespace: the pod may not exist yet."""
-MADE_ROOM = 8
-"""Templates that are deleted at once in a full namespace."""
-FULL_SECONDS = 5.0
-"""Between two looks for unused templates in a full namespace."""
+UNUSED_IN_FULL_SECONDS = 60.0
+"""The same in a full namespace: otherwise one user with many different amounts would shut out the others."""
 WRITE_SECONDS = 1.5
 """Timeout of a request: a review waits for it."""
 COLLECT_SECONDS = 60.0
@@ -52,14 +47,6 @@ class _Known(msgspec.Struct):
     """When a pod last got it."""
 
 
-class _Lost(msgspec.Struct, frozen=True):
-    """A template that was deleted while pods may wait for it."""
-
-    spec: Any
-    until: float
-    """When it is given up."""
-
-
 class ClaimTemplates:
     """The templates of all namespaces, as watched; made and collected by the leader.
 
@@ -75,12 +62,9 @@ class ClaimTemplates:
         self._clock = clock
         self._known: dict[ObjectKey, _Known] = {}
         self._in_namespace: Counter[str] = Counter()
-        self._lost: dict[ObjectKey, _Lost] = {}
         self._making: dict[ObjectKey, asyncio.Task[str | None]] = {}
         self._deleting: dict[ObjectKey, asyncio.Task[None]] = {}
         """Deletions that the API server has not answered: such a template may still be there."""
-        self._making_room: dict[str, asyncio.Task[None]] = {}
-        """By namespace; one that is full of used templates is not looked at again for FULL_SECONDS."""
         self._log = get_logger("claims")
         self.watched: WatchedResource[SeenTemplate] = WatchedResource(
             key_of=lambda found: (found.namespace, found.name),
@@ -112,22 +96,23 @@ class ClaimTemplates:
             known.used = now
 
     async def collect(self) -> None:
-        """Delete templates that no pod got for an hour, and that no pod without a node names.
-
-        Templates that were deleted in use are made again.
-        """
-        if self._leads():
-            now = self._clock()
-            self._lost = {key: lost for key, lost in self._lost.items() if lost.until > now}
-            for key in self._lost:
-                self._heal(key)
-        before = self._clock() - UNUSED_SECONDS
-        unused = [key for key, known in self._known.items() if known.used <= before]
-        users = {namespace: await self._users(namespace) for namespace in {key[0] for key in unused}}
-        for key in unused:
-            known, named = self._known.get(key), users[key[0]]
-            if known is not None and known.used <= before and self._leads() and key[1] not in named:
-                await self._collect_one(key)
+        """Delete templates that no pod got for an hour (a minute in a full namespace) and none waits for."""
+        now, unused = self._clock(), dict[str, list[tuple[ObjectKey, _Known]]]()
+        for key, known in self._known.items():
+            kept = UNUSED_IN_FULL_SECONDS if self._is_full(key[0]) else UNUSED_SECONDS
+            if known.used <= now - kept:
+                unused.setdefault(key[0], []).append((key, known))
+        for namespace, found in unused.items():
+            named = await self._users(namespace)
+            for key, known in found:
+                # A pod may have got it meanwhile.
+                if (
+                    self._known.get(key) is known
+                    and known.used < now
+                    and self._leads()
+                    and key[1] not in named
+                ):
+                    await self._collect_one(key)
 
     async def settled(self) -> None:
         """Wait until every template that is being made is made, or has failed."""
@@ -140,43 +125,12 @@ class ClaimTemplates:
         deleting.add_done_callback(lambda _: self._deleting.pop(key, None))
         await asyncio.shield(deleting)
 
-    async def _make_room(self, namespace: str) -> None:
-        """Delete the templates of a full namespace that were not used for longest, and that no pod waits for.
-
-        Otherwise one user with many different amounts would shut out the others for an hour.
-        """
-        making = self._making_room.get(namespace)
-        if making is None:
-            making = asyncio.ensure_future(self._collect_oldest(namespace))
-            self._making_room[namespace] = making
-            making.add_done_callback(lambda _: self._look_again_later(namespace))
-        await asyncio.shield(making)
-
-    def _look_again_later(self, namespace: str) -> None:
-        wait = FULL_SECONDS if self._is_full(namespace) else 0.0
-        asyncio.get_running_loop().call_later(wait, self._making_room.pop, namespace, None)
-
-    async def _collect_oldest(self, namespace: str) -> None:
-        before = self._clock() - PENDING_SECONDS
-        old = [key for key, known in self._known.items() if key[0] == namespace and known.used <= before]
-        try:
-            named = await self._users(namespace) if old else set()
-        except (ApiError, *_NO_ANSWER) as error:
-            self._log.warning("unused templates cannot be listed", namespace=namespace, error=str(error))
-            return
-        unused = [key for key in old if key in self._known and self._known[key].used <= before]
-        unused = [key for key in unused if key[1] not in named and self._leads()]
-        oldest = sorted(unused, key=lambda key: self._known[key].used)[:MADE_ROOM]
-        await asyncio.gather(*map(self._collect_one, oldest))
-
     async def _users(self, namespace: str) -> set[str]:
         return set().union(*await list_all(self._api, template_users(namespace)))
 
     async def _ensure(self, key: ObjectKey, spec: Any) -> str | None:
         if (deleting := self._deleting.get(key)) is not None:
             await asyncio.shield(deleting)
-        if key not in self._known and key not in self._making and self._is_full(key[0]):
-            await self._make_room(key[0])
         known = self._known.get(key)
         if known is not None:
             known.used = self._clock()
@@ -184,12 +138,15 @@ class ClaimTemplates:
         if key not in self._making:
             if self._is_full(key[0]):
                 return (
-                    f"pods of namespace {key[0]} wait for {MAX_IN_NAMESPACE} different shares: use one of"
-                    " these amounts, or delete pods that wait"
+                    f"pods of namespace {key[0]} asked for {MAX_IN_NAMESPACE} different shares: use one of"
+                    " these amounts, or try again in two minutes"
                 )
-            self._making[key] = making = asyncio.ensure_future(self._make(key, spec))
-            making.add_done_callback(lambda _: self._making.pop(key, None))
+            self._begin(key, spec)
         return await asyncio.shield(self._making[key])
+
+    def _begin(self, key: ObjectKey, spec: Any) -> None:
+        self._making[key] = making = asyncio.ensure_future(self._make(key, spec))
+        making.add_done_callback(lambda _: self._making.pop(key, None))
 
     def _is_full(self, namespace: str) -> bool:
         making = sum(key[0] == namespace for key in self._making.keys() - self._known.keys())
@@ -252,29 +209,14 @@ class ClaimTemplates:
             and known.spec is not None
             and is_named_after(key[1], known.spec)
             and self._leads()
+            and key not in self._making
             and known.used > self._clock() - UNUSED_SECONDS
         ):
             self._log.warning("a template in use was deleted and is made again", name="/".join(key))
-            self._lost[key] = _Lost(known.spec, self._clock() + UNUSED_SECONDS)
-            self._heal(key)
-
-    def _heal(self, key: ObjectKey) -> None:
-        """Make a lost template again, and keep it among the lost ones if that fails."""
-        if key not in self._making:
-            self._making[key] = healing = asyncio.ensure_future(self._made_again(key, self._lost[key].spec))
-            healing.add_done_callback(lambda _: self._making.pop(key, None))
-
-    async def _made_again(self, key: ObjectKey, spec: Any) -> str | None:
-        problem = await self._make(key, spec)
-        if problem is None:
-            self._lost.pop(key, None)
-        else:
-            self._log.warning("a lost template is not made again yet", name="/".join(key), error=problem)
-        return problem
+            self._begin(key, known.spec)
 
     def _remember(self, key: ObjectKey, spec: Any) -> None:
         """Add a template; the inverse of `_forget`."""
-        self._lost.pop(key, None)
         if key not in self._known:
             self._in_namespace[key[0]] += 1
         self._known[key] = _Known(spec, self._clock())

@@ -1,4 +1,4 @@
-"""ResourceClaimTemplates as the controller writes and watches them."""
+"""ResourceClaimTemplates as the controller writes and watches them, and the pods that name them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 
 from cluster.listing import Resource
-from cluster.object_reader import ObjectMetadata, ObjectReader, logged
+from cluster.object_reader import ObjectMetadata, ObjectReader, logged, refuse
 from kube.dra import TEMPLATE_LABEL
+from kube.objects import PodClaim
 from modes.claim_name import sizes_of_name
 
 API_VERSION = "resource.k8s.io/v1"
@@ -29,6 +30,15 @@ class _Template(msgspec.Struct, gc=False):
     spec: Any = None
 
 
+class _PodSpec(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    resource_claims: list[PodClaim] | None = None
+
+
+class _Pod(msgspec.Struct, gc=False):
+    metadata: ObjectMetadata
+    spec: _PodSpec = _PodSpec()
+
+
 MAX_SPEC = 64 * 1024
 """Bytes of a kept `spec`: ours are smaller, and anybody may write templates with our label."""
 _decode = msgspec.json.Decoder(_Template).decode
@@ -43,6 +53,12 @@ def templates() -> Resource[SeenTemplate]:
         fields={"labelSelector": TEMPLATE_LABEL},
         is_optional=True,
     )
+
+
+def template_users(namespace: str) -> Resource[set[str]]:
+    """Pods of a namespace that are not bound, each as the names of its claims' templates."""
+    path, reader = f"/api/v1/namespaces/{namespace}/pods", ObjectReader(_Pod, _named, refuse)
+    return Resource("pods", path, reader, fields={"fieldSelector": "spec.nodeName="})
 
 
 def read_template(data: bytes) -> SeenTemplate:
@@ -64,6 +80,11 @@ def manifest(namespace: str, name: str, spec: Any) -> dict[str, Any]:
     """Return a template to create."""
     metadata = {"name": name, "namespace": namespace, "labels": {TEMPLATE_LABEL: "share"}}
     return {"apiVersion": API_VERSION, "kind": "ResourceClaimTemplate", "metadata": metadata, "spec": spec}
+
+
+def _named(pod: _Pod) -> set[str]:
+    claims = pod.spec.resource_claims or ()
+    return {claim.resource_claim_template_name for claim in claims if claim.resource_claim_template_name}
 
 
 def _watched(found: _Template) -> SeenTemplate:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from controller.geometry.model import Amounts, Division, MigRequest
+from controller.geometry.model import Division, MigRequest
 from controller.geometry.node_view import view
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.mig_facts import MigNodeFact
 from controller.watch.resources import SeenPod
 from modes.facts import NodeFact
-from modes.mig_profiles import CARDS, MIG_RESOURCE_PREFIX, MigCard
+from modes.mig_profiles import MigCard
 
 
 @dataclass(slots=True)
@@ -60,9 +60,6 @@ class Cluster:
 
     nodes: list[ClusterNode]
     waiting: dict[str, MigRequest]
-    """Pods that some card may be divided for."""
-    impossible: list[tuple[MigRequest, str]]
-    """Pods that no card can ever serve, and why."""
 
     @classmethod
     async def of(cls, state: LedgerStore, configs: Mapping[str, Division]) -> Cluster:
@@ -76,7 +73,7 @@ class Cluster:
                     continue
                 if pod.fact.node in seen:
                     use[pod.fact.node].add(pod)
-                elif pod.mig is not None and pod.mig.waits:
+                elif pod.mig is not None and pod.mig.waits and pod.mig.constraints is not None:
                     waiting[pod.mig.uid] = MigRequest(pod.fact, pod.mig)
         nodes = [
             ClusterNode(
@@ -89,27 +86,4 @@ class Cluster:
             for name, node in state.nodes.items()
             if node.mig is not None
         ]
-        known = {*CARDS, *(node.card for node in nodes if node.card is not None)}
-        offered = {each.resource for card in known for each in card.profiles}
-        offered |= {name for node in nodes for name, _ in node.fact.amounts}
-        problems = {
-            wants: _never_fits(wants, offered) for wants in {each.mig.wants for each in waiting.values()}
-        }
-        return cls(
-            nodes,
-            {uid: each for uid, each in waiting.items() if problems[each.mig.wants] is None},
-            [
-                (each, problem)
-                for each in waiting.values()
-                if (problem := problems[each.mig.wants]) is not None
-            ],
-        )
-
-
-def _never_fits(wants: Amounts, offered: Container[str]) -> str | None:
-    """Return why no card can ever serve a request; None if a known one may, or a node advertises it."""
-    for name, _ in wants:
-        resource = f"{MIG_RESOURCE_PREFIX}{name.replace('+', '.')}"
-        if resource not in offered:
-            return f"no known card has the MIG profile {name}: ask for one that nvidia-smi mig -lgip lists"
-    return None
+        return cls(nodes, waiting)

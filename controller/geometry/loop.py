@@ -11,27 +11,31 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Literal, TypeVar
 
 from cluster.event_writer import EventWriter
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from cluster.leader_loop import while_leading
 from cluster.leadership import Leadership
 from controller.geometry.cluster import Cluster, ClusterNode
-from controller.geometry.metrics import GeometryMetrics
 from controller.geometry.mig_config import BrokenFileError, MigConfigFile, config_name, other_attempt
 from controller.geometry.mig_manager import MigManager
 from controller.geometry.model import Division, MigNode, NewDivision
-from controller.geometry.node_view import change_text, ends_of, pause_end, time_text
+from controller.geometry.node_view import change_text, ends_of, is_paused, time_text
 from controller.geometry.planner import Planner, is_still_wanted
-from controller.geometry.reports import Reports
+from controller.publish.metrics import ControllerMetrics
 from controller.watch.ledger_store import LedgerStore
+from kube.events import MIG_WAITS, event, event_name
 from service.log import get_logger
 from service.turns import Pauses
 
 Result = TypeVar("Result")
+EventType = Literal["Normal", "Warning"]
 
 STEP_SECONDS = 2.0
 PAUSE_SECONDS = 600.0
@@ -39,10 +43,10 @@ PAUSE_SECONDS = 600.0
 STUCK_SECONDS = 900.0
 """Time the MIG manager may take: it waits five minutes for each GPU client to end."""
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 15.0, 600.0
+MAX_NAMED = 100
+"""Pods that one step writes Events on."""
 REQUESTS_SECONDS = 8.0
 """Time for the requests of one node, and for those of the ConfigMap: what they miss, a later step does."""
-NODES_SECONDS = 20.0
-"""Time after which a step begins no other node: the next step begins with those that it missed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ class GeometryLoop:
         api: ApiServer,
         state: LedgerStore,
         leadership: Leadership,
-        metrics: GeometryMetrics,
+        metrics: ControllerMetrics,
         options: GeometryOptions,
         *,
         events: EventWriter,
@@ -76,7 +80,7 @@ class GeometryLoop:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._manager = MigManager(api, options.namespace, options.config_map)
-        self._reports = Reports(events)
+        self._events = events
         self._state = state
         self._leadership = leadership
         self._metrics = metrics
@@ -91,8 +95,6 @@ class GeometryLoop:
         self._since: dict[str, tuple[tuple[str | None, str, str], float]] = {}
         """By node: the phase of its change, and when it was first seen in it."""
         self._failed = Pauses[str](FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS)
-        self._last_node = ""
-        """The node that was worked on last."""
         self._log = get_logger("geometry")
 
     async def run(self) -> None:
@@ -119,7 +121,7 @@ class GeometryLoop:
             async with asyncio.timeout(REQUESTS_SECONDS):
                 return await work
         except (ApiError, BrokenFileError, *TRANSPORT_ERRORS) as error:
-            self._metrics.errors.inc()
+            self._metrics.mig_errors.inc()
             self._log.warning("a division of MIG cards has to wait", node=node, error=str(error) or "timeout")
             return None
 
@@ -142,11 +144,13 @@ class GeometryLoop:
         # In a thread, because thousands of nodes would block the event loop for too long.
         plan = await asyncio.to_thread(self._planner.plan, after, cluster.waiting.values(), self._clock())
         await self._guarded(self._write(cluster, file, plan.divisions))
-        self._metrics.show(cluster)
+        self._metrics.mig_waiting.set(len(cluster.waiting))
         for node in cluster.nodes:
             if node.fact.is_ours and node.problem is not None:
-                self._reports.not_divided(node, node.problem)
-        self._reports.waiting(cluster, plan)
+                self._on_node(node, "MigNotDivided", f"this node is not divided on demand: {node.problem}")
+        for uid, why in islice(plan.unserved.items(), MAX_NAMED):
+            namespace, name = cluster.waiting[uid].pod.key
+            self._tell({"kind": "Pod", "namespace": namespace, "name": name, "uid": uid}, MIG_WAITS, why)
 
     def _for_planner(self, node: ClusterNode, file: MigConfigFile) -> MigNode | None:
         """Return a node with its current or coming division; None if it takes no part now."""
@@ -160,7 +164,7 @@ class GeometryLoop:
             division,
             use.instances,
             is_changing=fact.change is not None,
-            paused_until=pause_end(fact.divided_at, self._options.pause_seconds, self._wall()),
+            is_paused=is_paused(fact.divided_at, self._options.pause_seconds, self._wall()),
             cpu_free=seen.cpu_milli - use.cpu_milli,
             memory_free=seen.memory_bytes - use.memory_bytes,
             labels=seen.labels,
@@ -183,16 +187,11 @@ class GeometryLoop:
         self._planned |= new
 
     async def _work(self, cluster: Cluster, file: MigConfigFile) -> None:
-        """Do what nodes need next, one after the other, and begin where the last step ended."""
-        began = self._clock()
+        """Do what each node needs next: one whose requests get no answer delays no other."""
         self._since = {node.name: self._phase(node) for node in cluster.nodes}
         self._failed.keep(self._since)
-        for node in sorted(cluster.nodes, key=lambda each: (each.name <= self._last_node, each.name)):
-            if self._clock() - began >= NODES_SECONDS:
-                return
-            if (work := self._next(node, file)) is not None:
-                self._last_node = node.name
-                await self._guarded(work, node.name)
+        work = [(node.name, next_) for node in cluster.nodes if (next_ := self._next(node, file)) is not None]
+        await asyncio.gather(*[self._guarded(each, name) for name, each in work])
 
     def _phase(self, node: ClusterNode) -> tuple[tuple[str | None, str, str], float]:
         """Return what a node's change waits for, and since when."""
@@ -253,28 +252,38 @@ class GeometryLoop:
             await self._end(node, "abandoned")
             return
         await self._manager.ask(node.name, target)
-        self._metrics.changes.labels("started").inc()
+        self._metrics.mig_changes.labels("started").inc()
         self._log.info("a node is divided", node=node.name, configuration=target)
 
     async def _finish(self, node: ClusterNode, division: Division) -> None:
-        planned = self._planned.get(node.name)
         await self._end(node, "succeeded")
         self._failed.accepted(node.name)
-        if planned is not None:
-            self._planner.divided(planned.pods, self._clock())
-        self._reports.divided(node, division, time_text(self._wall() + self._options.pause_seconds))
+        counts = Counter(name for names in division for name in names)
+        text = ", ".join(f"{count} x {name}" for name, count in sorted(counts.items())) or "nothing"
+        not_before = time_text(self._wall() + self._options.pause_seconds)
+        said = f"divided into {text}, configuration {node.fact.config}; not divided again before {not_before}"
+        self._on_node(node, "MigDivided", said, kind="Normal")
 
     async def _fail(self, node: ClusterNode, target: str, why: str) -> None:
         await self._end(node, "failed")
         self._failed.refused(node.name, self._clock())
         self._log.warning("a node was not divided", node=node.name, error=why)
-        self._reports.failed(node, target, why)
+        self._on_node(node, "MigChangeFailed", f"{why}; configuration {target} is tried again")
 
     async def _end(self, node: ClusterNode, result: str) -> None:
         is_divided = result != "abandoned"
         await self._manager.uncordon(node.name, time_text(self._wall()) if is_divided else None)
         self._planned.pop(node.name, None)
-        self._metrics.changes.labels(result).inc()
+        self._metrics.mig_changes.labels(result).inc()
+
+    def _on_node(self, node: ClusterNode, reason: str, message: str, kind: EventType = "Warning") -> None:
+        self._tell({"kind": "Node", "name": node.name, "uid": node.uid}, reason, message, kind)
+
+    def _tell(self, on: dict[str, str], reason: str, message: str, kind: EventType = "Warning") -> None:
+        """Write an Event; what is still true is written again every hour: API servers keep it as long."""
+        now = datetime.now(UTC)
+        name = event_name(on["name"], f"{on['uid']} {reason} {message} {now:%Y-%m-%dT%H}")
+        self._events.write(event(on, reason, message, name=name, now=now, kind=kind))
 
 
 def _why_stuck(node: ClusterNode) -> str:

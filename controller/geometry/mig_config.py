@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import yaml
@@ -21,8 +21,6 @@ PREFIX = "fraction-injector-"
 KEY = "config.yaml"
 """Key in the ConfigMap, as the GPU operator expects it."""
 ATTEMPTS = ("a", "b")
-MAX_INSTANCES = 8
-"""Instances on one card."""
 MAX_BYTES = 900_000
 """Size of the file: a ConfigMap holds at most 1 MiB."""
 _EMPTY: dict[str, Any] = {
@@ -34,7 +32,7 @@ _EMPTY: dict[str, Any] = {
 
 class _Entry(msgspec.Struct, rename="kebab"):
     devices: list[int]
-    mig_devices: dict[str, Annotated[int, msgspec.Meta(ge=0)]]
+    mig_devices: dict[str, int]
 
 
 class BrokenFileError(ValueError):
@@ -122,8 +120,6 @@ def _division(entry: Any) -> Division | None:
     except msgspec.ValidationError:
         return None
     if [card.devices for card in cards] != [[index] for index in range(len(cards))]:
-        return None
-    if any(sum(card.mig_devices.values()) > MAX_INSTANCES for card in cards):
         return None
     return tuple(geometry(Counter(card.mig_devices).elements()) for card in cards)
 

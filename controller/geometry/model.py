@@ -42,8 +42,8 @@ class MigNode:
     """Instances of each profile that pods on this node hold; on which card is unknown."""
     is_changing: bool = False
     """A change is planned or in progress."""
-    paused_until: str | None = None
-    """End of the pause after a division, in RFC 3339: until then, only undivided cards change."""
+    is_paused: bool = False
+    """Whether it was just divided: only undivided cards change."""
     cpu_free: int = UNLIMITED
     """Milli-CPU that no pod on it holds."""
     memory_free: int = UNLIMITED
@@ -84,13 +84,10 @@ class NewDivision(NamedTuple):
     """UIDs of the pods that it is for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """What to do for the waiting pods."""
 
-    divisions: Mapping[str, NewDivision] = field(default_factory=dict)
+    divisions: Mapping[str, NewDivision]
     """Divisions to begin, by node."""
-    unserved: Mapping[str, str] = field(default_factory=dict)
+    unserved: Mapping[str, str]
     """Why no card is divided for a pod now, by UID in the order of their turns."""
-    served: frozenset[str] = frozenset()
-    """Namespaces that have had their turn."""

@@ -68,8 +68,8 @@ def time_text(seconds: float) -> str:
     return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def pause_end(divided_at: str | None, pause_seconds: float, now: float) -> str | None:
-    """Return when a node's pause after a division ends; None without a pause.
+def is_paused(divided_at: str | None, pause_seconds: float, now: float) -> bool:
+    """Return whether a node is in the pause after a division.
 
     Args:
         divided_at: its annotation. A time more than a pause away, in the future too, makes no pause.
@@ -79,5 +79,5 @@ def pause_end(divided_at: str | None, pause_seconds: float, now: float) -> str |
     try:
         at = datetime.fromisoformat(divided_at or "").timestamp()
     except (ValueError, OverflowError, OSError):
-        return None
-    return time_text(at + pause_seconds) if abs(now - at) < pause_seconds else None
+        return False
+    return abs(now - at) < pause_seconds

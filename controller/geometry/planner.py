@@ -12,25 +12,28 @@ Pure: the caller passes monotonic seconds. The rules:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from operator import itemgetter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from controller.geometry.division import Changes, Room, changes_for
-from controller.geometry.model import MigNode, MigRequest, NewDivision, Plan
+from controller.geometry.model import Amounts, Division, MigNode, MigRequest, NewDivision, Plan
 from controller.watch.mig_facts import MigPod
 from kube.matching import labels_match, tolerates
-from service.turns import Pauses, in_turn
+from modes.facts import PodFact
+from modes.mig_geometry import Geometry, full_geometries
+from service.turns import in_turn
 
-MAX_STEPS = 1_000_000
-"""Comparisons of one plan, about a second; namespaces that it does not reach come first in the next."""
-DIVISION_STEPS = 300
-"""Steps that the search for the division of one card counts as."""
-FIRST_PAUSE_SECONDS = 300.0
-"""How long no card is divided for a pod that did not use those that were; twice as long each time."""
-MEMORY_SECONDS = 3600.0
-"""How long it counts that a namespace has had its turn."""
+MAX_SEARCHES = 200
+"""Pods with different requests for which one plan searches the nodes."""
+NO_CARD = (
+    "no node that is divided on demand has a card with these MIG profiles: ask for one that"
+    " nvidia-smi mig -lgip lists"
+)
 NO_ROOM = "no node that could be divided for it accepts pods and has enough free CPU and memory for it"
-IN_USE = "all cards that could be divided for it have instances in use, or are divided for other pods"
+IN_USE = (
+    "all cards that could be divided for it have instances in use, are divided for other pods, or are kept"
+    " for some minutes as they were just divided"
+)
+Changes = dict[int, Geometry]
+"""Cards that are divided together: the new geometry of each."""
 
 
 class Planner:
@@ -38,42 +41,111 @@ class Planner:
 
     def __init__(self) -> None:
         self._last: dict[str, float] = {}
-        """When each namespace last had its turn."""
-        self._unused = Pauses[str](FIRST_PAUSE_SECONDS)
+        """When cards were last divided for pods of each namespace that waits."""
 
     def plan(self, nodes: Iterable[MigNode], requests: Collection[MigRequest], now: float) -> Plan:
         """Return the divisions to begin."""
-        self._unused.keep([each.mig.uid for each in requests])
-        self._last = {name: at for name, at in self._last.items() if now - at < MEMORY_SECONDS}
-        due = [
-            each
-            for each in requests
-            if each.mig.constraints is not None and not self._unused.pauses(each.mig.uid, now)
-        ]
-        oldest = sorted(due, key=lambda each: (each.mig.created, each.pod.key))
-        found = plan(nodes, in_turn(oldest, lambda each: each.pod.namespace, self._last))
-        self._last |= dict.fromkeys(found.served, now)
+        namespaces = {each.mig.uid: each.pod.namespace for each in requests}
+        oldest = sorted(requests, key=lambda each: (each.mig.created, each.pod.key))
+        found = _Planning(nodes, in_turn(oldest, lambda each: each.pod.namespace, self._last)).run()
+        served = [namespaces[uid] for new in found.divisions.values() for uid in new.pods]
+        waiting = set(namespaces.values())
+        self._last = {name: at for name, at in self._last.items() if name in waiting}
+        self._last |= dict.fromkeys(served, now)
         return found
 
-    def divided(self, pods: Iterable[str], now: float) -> None:
-        """Record that cards were divided for these pods, by UID."""
-        for uid in pods:
-            self._unused.refused(uid, now)
 
+class _Room:
+    """A node while a plan is made."""
 
-def plan(nodes: Iterable[MigNode], requests: Sequence[MigRequest], steps: int = MAX_STEPS) -> Plan:
-    """Return the divisions to begin for requests, which are served in this order."""
-    return _Planning(nodes, requests, steps).run()
+    def __init__(self, node: MigNode) -> None:
+        self.node = node
+        self.free = Counter(name for names in node.division for name in names)
+        """Instances that no pod holds and no request was given."""
+        self.free.subtract(node.held)
+        self._open = [] if node.is_changing else sorted(node.idle)
+        if node.is_paused:
+            self._open = [card for card in self._open if not node.division[card]]
+        self._changes: Changes = {}
+        self._pods = set[str]()
+        self._cpu_taken = self._memory_taken = 0
+
+    @property
+    def planned(self) -> NewDivision | None:
+        """The division to begin; None if the node stays as it is."""
+        cards: Division = tuple(self._changes.get(at, names) for at, names in enumerate(self.node.division))
+        return NewDivision(cards, frozenset(self._pods)) if self._changes else None
+
+    def has_room(self, pod: PodFact) -> bool:
+        """Whether CPU and memory are left for the pod."""
+        return self.node.has_room(pod, self._cpu_taken, self._memory_taken)
+
+    def fits(self, wants: Amounts) -> bool:
+        """Whether the node has these instances free."""
+        return all(self.free[name] >= count for name, count in wants)
+
+    def give(self, request: MigRequest, changes: Mapping[int, Geometry]) -> None:
+        """Divide these cards for a request, and give it its instances, CPU and memory."""
+        for card, names in changes.items():
+            self.free = _changed(self.free, self.node.division[card], names)
+            self._open.remove(card)
+        if changes:
+            self._changes.update(changes)
+            self._pods.add(request.mig.uid)
+        self.free.subtract(dict(request.mig.wants))
+        self._cpu_taken += request.pod.cpu_milli
+        self._memory_taken += request.pod.memory_bytes
+
+    def changes_for(self, wants: Amounts, waiting: Mapping[str, int], used: Mapping[str, int]) -> Changes:
+        """Return changes of idle cards that make a request fit; empty if none are found.
+
+        Each next change is the one after which least is missing. Of equal ones, it serves most of what other
+        pods wait for, destroys fewest instances, and offers most of the profiles in use.
+
+        Args:
+            wants: instances of the request.
+            waiting: instances of each profile that other pods wait for.
+            used: instances of each profile that are held or requested in the cluster.
+        """
+        profiles, division, cards = self.node.card.profiles, self.node.division, list(self._open)
+        memory = Counter({profile.name: profile.memory for profile in profiles})
+        most = {profile.name: profile.most * len(cards) for profile in profiles}
+        if any(count > self.free[name] + most.get(name, 0) for name, count in wants):
+            return {}
+        useful = [each for each in full_geometries(self.node.card) if any(name in each for name, _ in wants)]
+
+        def missing(free: Counter[str]) -> int:
+            return sum(memory[name] * max(0, count - free[name]) for name, count in wants)
+
+        def rank(card: int, after: Geometry) -> tuple[int, int, int, int]:
+            rest = Counter(after)
+            rest.subtract(dict(wants))
+            serves = sum(
+                memory[name] * max(0, min(count, waiting.get(name, 0))) for name, count in rest.items()
+            )
+            gone = (Counter(division[card]) - Counter(after)).total()
+            offers = sum(memory[name] * used.get(name, 0) for name in after)
+            return missing(_changed(free, division[card], after)), -serves, gone, -offers
+
+        free, changes = self.free, Changes()
+        while lack := missing(free):
+            alike = {division[card]: card for card in reversed(cards)}.values()
+            ranked = [(rank(card, after), card, after) for card in alike for after in useful]
+            best, card, after = min(ranked, default=((lack,), 0, ()))
+            if best[0] >= lack:
+                return {}
+            free, changes[card] = _changed(free, division[card], after), after
+            cards.remove(card)
+        return changes
 
 
 class _Planning:
-    def __init__(self, nodes: Iterable[MigNode], requests: Sequence[MigRequest], steps: int) -> None:
+    def __init__(self, nodes: Iterable[MigNode], requests: Sequence[MigRequest]) -> None:
         # Undivided cards first.
         ordered = sorted(nodes, key=lambda node: (() not in node.division, node.name))
-        self._rooms = [Room(node) for node in ordered]
+        self._rooms = [_Room(node) for node in ordered]
         self._requests = requests
-        self._steps = steps
-        self._matching = dict[bytes, list[Room]]()
+        self._matching = dict[bytes, list[_Room]]()
         """Nodes that accept the constraints with a digest."""
         self._waiting = Counter[str]()
         for request in requests:
@@ -83,44 +155,43 @@ class _Planning:
             self._used.update(node.held)
 
     def run(self) -> Plan:
-        unserved, failed = dict[str, str](), dict[tuple[object, ...], str]()
-        seen, served = set[str](), set[str]()
+        unserved, failed, searches = dict[str, str](), dict[tuple[object, ...], str](), 0
         for request in self._requests:
-            if self._steps <= 0:
-                served |= seen
-                break
-            seen.add(request.pod.namespace)
             self._waiting.subtract(dict(request.mig.wants))
-            result = failed.get(request.shape) or self._serve(request)
-            if isinstance(result, str):
-                unserved[request.mig.uid] = failed[request.shape] = result
-            elif result:
-                served.add(request.pod.namespace)
+            if request.shape not in failed:
+                searches += 1
+                if searches > MAX_SEARCHES:
+                    break
+                if (why_not := self._serve(request)) is None:
+                    continue
+                failed[request.shape] = why_not
+            unserved[request.mig.uid] = failed[request.shape]
         divisions = {room.node.name: new for room in self._rooms if (new := room.planned) is not None}
-        return Plan(divisions, unserved, frozenset(served))
+        return Plan(divisions, unserved)
 
-    def _serve(self, request: MigRequest) -> str | bool:
-        """Give a request free instances (False), divide cards for it (True), or return why not."""
+    def _serve(self, request: MigRequest) -> str | None:
+        """Give a request free instances, or divide cards for it; return why not if that is impossible now."""
         wants, matching = request.mig.wants, self._accepting(request.mig)
         rooms = [room for room in matching if room.has_room(request.pod)]
-        self._steps -= 1 + 3 * len(matching)
         for room in rooms:
             if room.fits(wants):
                 room.give(request, {})
-                return False
+                return None
         for room in rooms:
-            if changes := self._changes(room, request):
+            if changes := room.changes_for(wants, self._waiting, self._used):
                 room.give(request, changes)
-                return True
-        return self._why_not(request, matching)
+                return None
+        names = {name for name, _ in wants}
+        if not any(names <= {profile.name for profile in room.node.card.profiles} for room in self._rooms):
+            return NO_CARD
+        return IN_USE if any(room.node.has_room(request.pod) for room in matching) else NO_ROOM
 
-    def _accepting(self, mig: MigPod) -> list[Room]:
+    def _accepting(self, mig: MigPod) -> list[_Room]:
         """Return the nodes whose labels and taints a pod accepts."""
         asked = mig.constraints
         if asked is None:
             return []
         if mig.digest not in self._matching:
-            self._steps -= len(self._rooms) * (1 + asked.size() // 64)
             self._matching[mig.digest] = [
                 room
                 for room in self._rooms
@@ -129,21 +200,6 @@ class _Planning:
             ]
         return self._matching[mig.digest]
 
-    def _changes(self, room: Room, request: MigRequest, *, after_pause: bool = False) -> Changes | None:
-        if not (cards := room.open_cards(after_pause=after_pause)):
-            return None
-        self._steps -= DIVISION_STEPS * sum(map(len, cards.values()))
-        return changes_for(room, cards, request.mig.wants, self._waiting, self._used)
-
-    def _why_not(self, request: MigRequest, matching: Sequence[Room]) -> str:
-        """Return why no card can be divided for a request now."""
-        roomy = [room for room in matching if room.node.has_room(request.pod)]
-        paused = [(room.node.paused_until, room) for room in roomy if room.node.paused_until is not None]
-        for end, room in sorted(paused, key=itemgetter(0)):
-            if self._steps > 0 and self._changes(room, request, after_pause=True):
-                return f"node {room.node.name} can be divided for it after a pause, not before {end}"
-        return IN_USE if roomy else NO_ROOM
-
 
 def is_still_wanted(new: NewDivision, node: MigNode | None, waiting: dict[str, MigRequest]) -> bool:
     """Whether a planned division can begin, and a pod that it is for still waits and has room there."""
@@ -151,3 +207,11 @@ def is_still_wanted(new: NewDivision, node: MigNode | None, waiting: dict[str, M
         return False
     pods = [waiting[uid].pod for uid in new.pods if uid in waiting]
     return node.is_changing or (node.is_idle_for(new.division) and any(map(node.has_room, pods)))
+
+
+def _changed(free: Mapping[str, int], before: Geometry, after: Geometry) -> Counter[str]:
+    """Return what is free after one card was divided differently."""
+    changed = Counter(free)
+    changed.subtract(before)
+    changed.update(after)
+    return changed

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from http import HTTPStatus
 from typing import Literal
 
 from cluster.kube_client import CHANGED_MEANWHILE, JSON_PATCH, TRANSPORT_ERRORS, ApiError, ApiServer
 from cluster.leader_loop import while_leading
 from cluster.leadership import Leadership
 from cluster.watch_health import WatchHealth
-from controller.node_agents.metrics import NodeAgentMetrics
+from controller.publish.metrics import ControllerMetrics
 from controller.watch.agent_coverage import AgentPods, Coverage
 from controller.watch.agent_readiness import is_urgent, why_not_ready
 from controller.watch.agent_taint import hold_patch, release_patch
@@ -54,7 +53,7 @@ class TaintLoop:
         api: ApiServer,
         state: LedgerStore,
         leadership: Leadership,
-        metrics: NodeAgentMetrics,
+        metrics: ControllerMetrics,
         agents: AgentPods | None,
         *,
         health: WatchHealth,
@@ -70,7 +69,6 @@ class TaintLoop:
         self._since: dict[str, float] = {}
         """When each node's agent was first seen not to serve."""
         self._turns = Pauses[str](FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS)
-        self._is_forbidden = False
         self._log = get_logger("node agents")
 
     async def run(self) -> None:
@@ -78,7 +76,7 @@ class TaintLoop:
         try:
             await while_leading(self._leadership, self.step, STEP_SECONDS)
         finally:
-            self._metrics.held.set(0)
+            self._metrics.nodes_held.set(0)
 
     async def step(self) -> None:
         """Check every node once, and change taints."""
@@ -93,7 +91,7 @@ class TaintLoop:
                     await self._carry_out(node, action, why)
         self._since = {name: at for name, at in self._since.items() if name in self._state.nodes}
         self._turns.keep(self._state.nodes)
-        self._metrics.held.set(held)
+        self._metrics.nodes_held.set(held)
 
     def _decided(self, node: SeenNode) -> tuple[Action, str]:
         name, is_held = node.fact.name, node.taints.ours is not None
@@ -152,30 +150,12 @@ class TaintLoop:
         try:
             path = f"/api/v1/nodes/{name}"
             await self._api.request("PATCH", path, body=body, content_type=JSON_PATCH, seconds=WRITE_SECONDS)
-        except ApiError as error:
-            self._say_refused(name, error)
-        except TRANSPORT_ERRORS as error:
-            self._turns.refused(name, self._clock())
-            self._log.warning("a node's taint is not changed", node=name, error=str(error))
+        except (ApiError, *TRANSPORT_ERRORS) as error:
+            # A node that has changed meanwhile is checked again in its next version.
+            if not isinstance(error, ApiError) or error.status not in CHANGED_MEANWHILE:
+                self._turns.refused(name, self._clock())
+                run = f"kubectl taint nodes {name} {AGENT_TAINT}:NoSchedule" + ("" if place is None else "-")
+                self._log.warning("a node's taint is not changed", node=name, error=str(error), run=run)
         else:
-            self._is_forbidden = False
             self._turns.accepted(name)
             self._log.info("a node is held" if action == "hold" else "a node is let go", node=name, why=why)
-
-    def _say_refused(self, node: str, error: ApiError) -> None:
-        """Log a rejection, unless the node has changed meanwhile: its next version is checked again."""
-        if error.status in CHANGED_MEANWHILE:
-            return
-        self._turns.refused(node, self._clock())
-        if error.status == HTTPStatus.FORBIDDEN and self._is_forbidden:
-            return
-        self._is_forbidden = error.status == HTTPStatus.FORBIDDEN
-        if self._is_forbidden:
-            # Once: if the agent is disabled, the chart removes the right.
-            self._log.error(
-                "the taint of nodes cannot be changed: tainted nodes stay tainted",
-                error=str(error),
-                run=f"kubectl taint nodes --all {AGENT_TAINT}:NoSchedule-",
-            )
-        else:
-            self._log.warning("a node's taint is not changed", node=node, error=str(error))

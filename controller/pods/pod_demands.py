@@ -22,11 +22,8 @@ from modes.facts import PodKey
 from modes.gpu_kinds import EVERY_KIND, GpuKinds
 from service.log import get_logger
 
-KEPT_SECONDS = 60.0
-"""For a pod without a node only tolerations can be added, and only while it has a scheduling gate do its
-demands change."""
-UNSETTLED_SECONDS = 10.0
-"""The same for a claim that Kubernetes has not created yet, or that is gone."""
+KEPT_SECONDS = 15.0
+"""The demands of a pod without a node hardly change, but Kubernetes may just be creating its claim."""
 MAX_KEPT = 256
 MAX_BYTES = 16 * 1024
 """Bytes of the demands of one pod; longer ones are not compared."""
@@ -37,7 +34,6 @@ READ_SECONDS = 2.0
 """Timeout of a read, because the viewer of the page waits for it."""
 PAUSE_SECONDS = 10.0
 """Pause without reads after a failed one."""
-_UNSETTLED = frozenset({"not created", "deleted", "no template"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +107,7 @@ class DemandsReader:
             self._keep(key, (now + KEPT_SECONDS, uid, None))
             return None
         if found is not None:
-            is_settled = found.claim is None or found.claim.state not in _UNSETTLED
-            self._keep(key, (now + (KEPT_SECONDS if is_settled else UNSETTLED_SECONDS), uid, found))
+            self._keep(key, (now + KEPT_SECONDS, uid, found))
         return found
 
     def _may_read(self, now: float) -> bool:

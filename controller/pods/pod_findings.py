@@ -1,4 +1,4 @@
-"""Findings that are reported on a pod: it waits, it was bound elsewhere, or it drifted.
+"""What is known of a pod, and findings that are reported on it: it waits, or it drifted.
 
 Deterministic and free of side effects. Drift is only reported.
 """
@@ -12,7 +12,7 @@ from typing import Literal
 from controller.watch.resources import InjectedPod, Owner, SeenPod
 from kube.other_constraints import chosen_without
 from ledger.free_nodes import FreeNodes
-from ledger.why import NO_AGENT_WITH_ROOM, free_there, left_out, needs, way_out
+from ledger.why import NO_AGENT_WITH_ROOM, PodSummary, free_there, left_out, needs, way_out
 from ledger.why_claim import ShareClaim, request_of, waiting_claim
 from modes.facts import PodFact
 from modes.fraction import MAX_CONTAINERS
@@ -21,7 +21,6 @@ from modes.resource_names import ResourceNames
 Reason = Literal[
     "WaitingForSlices",
     "WaitingForCard",
-    "PlacedElsewhere",
     "FractionDrift",
     "WaitingForQuota",
     "QuotaHasRoom",
@@ -48,24 +47,19 @@ class Finding:
     """Empty if it is written when it is reported, because free slices change."""
 
 
-def findings(before: SeenPod | None, after: SeenPod) -> Iterator[Finding]:
-    """Yield the findings of a change of a pod; `before` is None for a new pod."""
-    fact, injected = after.fact, after.injected
+def findings(pod: SeenPod) -> Iterator[Finding]:
+    """Yield the findings of a pod as it is now."""
+    fact, injected = pod.fact, pod.injected
     if injected is None or fact.is_over:
         return
     if fact.quota_wait is not None:
-        yield _finding(after, injected, "WaitingForQuota", "")
+        yield _finding(pod, injected, "WaitingForQuota", "")
     if fact.node is None and injected.lacks_slices and fact.slices:
-        yield _finding(after, injected, "WaitingForSlices", "")
+        yield _finding(pod, injected, "WaitingForSlices", "")
     if fact.node is None and injected.lacks_cards:
-        yield _finding(after, injected, "WaitingForCard", "")
-    preferred = injected.preferred_node
-    was_free = before is not None and before.fact.node is None
-    if was_free and fact.node and preferred and fact.node != preferred:
-        message = f"bound to {fact.node}; the fraction ledger had preferred {preferred}"
-        yield _finding(after, injected, "PlacedElsewhere", message)
+        yield _finding(pod, injected, "WaitingForCard", "")
     if why := drift(fact, injected):
-        yield _finding(after, injected, "FractionDrift", why)
+        yield _finding(pod, injected, "FractionDrift", why)
 
 
 def drift(fact: PodFact, injected: InjectedPod) -> str | None:
@@ -119,6 +113,29 @@ def waiting_for_card(claim: ShareClaim) -> str | None:
         return None
     # A waiting claim needs no new pod, so no sentence says how to replace it.
     return " ".join([f"needs {request_of(claim)}.", *waiting_claim(claim, "")])[:MAX_MESSAGE]
+
+
+def summary_of(pod: SeenPod, free: FreeNodes | None) -> PodSummary:
+    """Return what the controller knows of a pod.
+
+    Args:
+        pod: the pod as last watched.
+        free: nodes with free slices for it; None if unknown.
+    """
+    injected = pod.injected
+    if injected is None:
+        return PodSummary(fact=pod.fact, free=free)
+    return PodSummary(
+        fact=pod.fact,
+        asked=injected.asked,
+        label=injected.label,
+        policy=injected.injected.partition("@")[0] if injected.injected is not None else None,
+        by_agent=pod.is_limited_by_agent,
+        owner=injected.owner,
+        drift=drift(pod.fact, injected) if injected.injected is not None else None,
+        lacks_slices=injected.lacks_slices,
+        free=free,
+    )
 
 
 def _finding(pod: SeenPod, injected: InjectedPod, reason: Reason, message: str) -> Finding:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from http import HTTPStatus
 
 import msgspec
 
-from cluster.event_writer import post_event
+from cluster.event_writer import EventWriter
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from cluster.object_reader import StoredObject
 from controller.policies.watched_policies import WatchedPolicies
@@ -26,37 +25,32 @@ ADVICE = (
 class PolicyEvents:
     """Writes one Event for each broken set, repeated every hour."""
 
-    def __init__(self, api: ApiServer, policies: WatchedPolicies) -> None:
+    def __init__(self, api: ApiServer, events: EventWriter, policies: WatchedPolicies) -> None:
         self._api = api
+        self._events = events
         self._policies = policies
         self._reported: str | None = None
+        """Name of the Event on what is broken now."""
         self._log = get_logger("events")
 
     async def check(self, namespace: str, config_map: str, now: datetime) -> None:
         """Check once whether the policies are broken."""
         problem = self._policies.problem
-        if problem is None:
-            self._reported = None
-            return
-        name = _name(config_map, problem, now)
-        if name == self._reported:
+        name = _name(config_map, problem, now) if problem is not None else None
+        if problem is None or name is None or name == self._reported:
+            self._reported = name
             return
         try:
             found = await self._api.request("GET", f"/api/v1/namespaces/{namespace}/configmaps/{config_map}")
-            known = {"apiVersion": "v1", "kind": "ConfigMap", "namespace": namespace, "name": config_map}
-            # Without the uid, `kubectl describe` would not show the Event.
-            involved = {**known, "uid": msgspec.json.decode(found, type=StoredObject).metadata.uid}
-            shown = problem if len(problem) <= MAX_PROBLEM else f"{problem[:MAX_PROBLEM]}..."
-            message = f"the policies are broken and not in force: {shown}\n{ADVICE}"
-            await post_event(self._api, event(involved, REASON, message, name=name, now=now))
-        except ApiError as error:
-            self._log.warning("an Event is lost", reason=REASON, error=str(error))
-            is_busy = error.status == HTTPStatus.TOO_MANY_REQUESTS
-            if is_busy or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                return
-        except TRANSPORT_ERRORS as error:
-            self._log.warning("an Event is lost", reason=REASON, error=str(error))
+        except (ApiError, *TRANSPORT_ERRORS) as error:
+            self._log.warning("an Event waits", reason=REASON, error=str(error))
             return
+        # Without the uid, `kubectl describe` would not show the Event.
+        known = {"apiVersion": "v1", "kind": "ConfigMap", "namespace": namespace, "name": config_map}
+        involved = {**known, "uid": msgspec.json.decode(found, type=StoredObject).metadata.uid}
+        shown = problem if len(problem) <= MAX_PROBLEM else f"{problem[:MAX_PROBLEM]}..."
+        message = f"the policies are broken and not in force: {shown}\n{ADVICE}"
+        self._events.write(event(involved, REASON, message, name=name, now=now))
         self._reported = name
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 from ledger.messages import PoliciesReply
 from ledger.placement_request import Quota
@@ -12,18 +11,11 @@ from ledger.queue_names import names_of_keys
 from ledger.quota_line import QuotasOf, unknown_quotas
 from policies.loading.policy_set import PolicySet
 from policies.loading.reload import LivePolicies, NoPoliciesError, Reload
-from policies.model.effective import IdleRule
+from policies.model.effective import EffectivePolicy, IdleRule
 from service.log import get_logger
 
 MAX_KINDS_OF_PODS = 2**14
-"""Namespaces and queues whose quotas are kept."""
-
-
-class _PodRules(NamedTuple):
-    """What the policies say of pods of one namespace and queue."""
-
-    quotas: tuple[Quota, ...]
-    idle: IdleRule | None
+"""Namespaces and queues whose policies are kept."""
 
 
 class WatchedPolicies:
@@ -38,7 +30,7 @@ class WatchedPolicies:
         self._digest: str | None = None
         """Digest of the set that the following are of."""
         self._quotas: tuple[Quota, ...] = ()
-        self._of_pods: dict[tuple[str, tuple[str, ...]], _PodRules] = {}
+        self._of_pods: dict[tuple[str, tuple[str, ...]], EffectivePolicy] = {}
 
     @property
     def _current(self) -> PolicySet | None:
@@ -57,24 +49,22 @@ class WatchedPolicies:
 
     def quotas_of(self, namespace: str, queues: tuple[str, ...]) -> tuple[Quota, ...] | None:
         """Return the quotas of pods by their namespace and queue keys; None without a good set."""
-        rules = self._rules_of(namespace, queues)
-        return rules.quotas if rules is not None else None
+        policy = self._policy_of(namespace, queues)
+        return tuple([rule.quota for rule in policy.quotas]) if policy is not None else None
 
     def idle_rule(self, namespace: str, queues: tuple[str, ...]) -> IdleRule | None:
         """Return when shares of pods are idle, likewise; None if nothing says so, or without a good set."""
-        rules = self._rules_of(namespace, queues)
-        return rules.idle if rules is not None else None
+        policy = self._policy_of(namespace, queues)
+        return policy.idle if policy is not None else None
 
-    def _rules_of(self, namespace: str, queues: tuple[str, ...]) -> _PodRules | None:
-        current = self._current
+    def _policy_of(self, namespace: str, queues: tuple[str, ...]) -> EffectivePolicy | None:
+        current, key = self._current, (namespace, queues)
         if current is None:
             return None
         if len(self._of_pods) >= MAX_KINDS_OF_PODS:
             self._of_pods.clear()
-        key = namespace, queues
         if key not in self._of_pods:
-            idle = current.resolve(namespace, *names_of_keys(queues)).idle
-            self._of_pods[key] = _PodRules(current.quotas_of(namespace, queues), idle)
+            self._of_pods[key] = current.resolve(namespace, *names_of_keys(queues))
         return self._of_pods[key]
 
     def last_good(self) -> PoliciesReply | None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from http import HTTPStatus
 
+from certs.values import format_time
 from cluster.informer import Watcher
 from cluster.kube_client import APPLY, TRANSPORT_ERRORS, ApiError, ApiServer
 from cluster.leadership import Leadership
@@ -127,7 +128,8 @@ class GpuLedgerWriter:
             return
         if node.uid not in before.owners:
             await self._apply(name, "", manifest(name, node.uid))
-        status = status_of(view, self._leadership.transition, _now(), before.conditions)
+        now = format_time(datetime.now(UTC))
+        status = status_of(view, self._leadership.transition, now, before.conditions)
         if digest_of(status) != before.digest:
             await self._apply(name, "/status", status_manifest(name, status))
             self._metrics.published.inc()
@@ -160,7 +162,3 @@ class GpuLedgerWriter:
             )
             self._log.error("another controller writes GpuLedgers", term=stored.transition, ours=ours)
         return True
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

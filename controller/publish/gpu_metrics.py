@@ -10,9 +10,9 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from controller.publish.ledger_stream import node_views
 from controller.watch.ledger_store import Clock, LedgerStore
 from ledger.view import NodeView
+from service.yielding import NODES_AT_ONCE
 
 PATH = "/metrics/gpus"
 NAME = "fraction_injector_gpu_slices"
@@ -48,7 +48,9 @@ class GpuMetrics:
 
     async def _rendered(self) -> bytes:
         gpus, cards = [_head(NAME, HELP)], [_head(CARD_NAME, CARD_HELP)]
-        async for nodes in node_views(self._state):
+        async for names in self._state.yielding.batches(self._state.ledger.names(), NODES_AT_ONCE):
+            views = [self._state.ledger.node(name) for name in names]
+            nodes = [view for view in views if view is not None]
             gpus.append(_joined(nodes, _gpu_lines))
             cards.append(_joined(nodes, _card_lines))
         # The series of a metric are adjacent; without cards it is left out.

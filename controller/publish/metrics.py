@@ -76,6 +76,25 @@ class ControllerMetrics:
         )
         for reason in get_args(Reason):
             self.events.labels(reason)
+        self.nodes_held = gauge(
+            "fraction_injector_nodes_held", "Nodes with the taint agent-not-ready, as the leader sees them."
+        )
+        self.audit_differences = gauge(
+            "fraction_injector_audit_differences",
+            "GPUs for which the kubelet and the ledger differed in three checks, by the leader.",
+        )
+        self.mig_changes = counter(
+            "fraction_injector_mig_changes",
+            "Divisions of MIG cards that the MIG manager was asked for, by result.",
+            ["result"],
+        )
+        for result in ("started", "succeeded", "failed", "abandoned"):
+            self.mig_changes.labels(result)
+        self.mig_errors = counter(
+            "fraction_injector_mig_errors",
+            "Requests of the geometry loop that the API server rejected or did not answer in time.",
+        )
+        self.mig_waiting = gauge("fraction_injector_mig_waiting", "Pods that wait for MIG instances.")
 
     def set_idle(self, slices: Mapping[str, int]) -> None:
         """Set the slices of idle pods by namespace."""
@@ -114,9 +133,7 @@ class LedgerCollector(Collector):
         )
         yield _gauge("slices_over", "Slices held beyond the capacity.", totals.over)
         yield _gauge("waiting_slices", "Slices of pods without a node.", ledger.pending_slices())
-        yield _gauge(
-            "reservations", "Reservations whose pods have not appeared yet.", self._state.reservations
-        )
+        yield _gauge("reservations", "Reservations whose pods have not appeared yet.", ledger.reservations)
         yield from self._cards()
         yield _gauge("synced", "1 once nodes and pods are listed.", self._state.synced.is_set())
 

@@ -6,12 +6,9 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 
-from controller.pods.claim_room import ClaimRoomFinder
-from controller.pods.free_nodes import FreeNodesFinder
 from controller.pods.pod_demands import PodDemands
-from controller.pods.pod_findings import waiting_message
-from controller.pods.pod_summary import summary_of
-from controller.pods.walks import Walks
+from controller.pods.pod_findings import summary_of, waiting_message
+from controller.pods.room import RoomFinder
 from controller.policies.idle_shares import idle_shares
 from controller.policies.watched_policies import WatchedPolicies, quotas_of
 from controller.watch.gpu_node import AgentReport
@@ -110,8 +107,7 @@ class WaitingReasons:
         self._demands = demands
         self._names = names
         self._policies = policies
-        self._finder = FreeNodesFinder(state, Walks(clock, SECONDS_BETWEEN_WALKS))
-        self._rooms = ClaimRoomFinder(state, Walks(clock, SECONDS_BETWEEN_WALKS))
+        self._finder = RoomFinder(state, clock, SECONDS_BETWEEN_WALKS)
 
     async def of(self, waiting: PendingView) -> WaitingReason:
         """Return one paragraph: what the pod requested, what it waits for, and what would help."""
@@ -150,7 +146,7 @@ class WaitingReasons:
         held = self._state.ledger.cards.claim((seen.fact.namespace, claim.name))
         if held is not None:
             return replace(claim, state="allocated", parts=held.parts)
-        room = await self._rooms.find(claim, kinds, of_node)
+        room = await self._finder.cards(claim, kinds, of_node)
         return replace(claim, state="waiting", parts=(), room=room)
 
     def _claim_text(self, seen: SeenPod, claim: ShareClaim) -> str:
@@ -194,4 +190,4 @@ class WaitingReasons:
             return None
         if asked.of_node == "too long":
             return FreeNodes((), 0, not_compared=1)
-        return await self._finder.find(pod.fact, asked.of_node, by_agent=pod.is_limited_by_agent)
+        return await self._finder.nodes(pod.fact, asked.of_node, by_agent=pod.is_limited_by_agent)

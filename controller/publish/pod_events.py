@@ -12,10 +12,9 @@ from typing import Any, Literal
 from cluster.event_writer import EventWriter
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from cluster.leadership import Leadership
-from controller.pods.claim_room import ClaimRoomFinder
-from controller.pods.free_nodes import FreeNodesFinder
 from controller.pods.pod_demands import read_demands
 from controller.pods.pod_findings import MAX_MESSAGE, Finding, findings, waiting_for_card, waiting_message
+from controller.pods.room import RoomFinder
 from controller.publish.metrics import ControllerMetrics
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import SeenPod
@@ -30,7 +29,7 @@ SECONDS_BETWEEN_EVENTS = 0.1
 RENEW_SECONDS = 300.0
 """So often it is checked whether the Event on a waiting pod is still right."""
 _RENEWED = frozenset({"WaitingForSlices", "WaitingForCard", "WaitingForQuota"})
-_NORMAL = frozenset({"PlacedElsewhere", "WaitingForQuota", "QuotaHasRoom", "ShareIdle", "IdleShareKept"})
+_NORMAL = frozenset({"WaitingForQuota", "QuotaHasRoom", "ShareIdle", "IdleShareKept"})
 
 
 class PodEvents:
@@ -58,21 +57,20 @@ class PodEvents:
         self._leadership = leadership
         self._metrics = metrics
         self._names = names
-        self._free_nodes = FreeNodesFinder(state)
-        self._claim_room = ClaimRoomFinder(state)
+        self._room = RoomFinder(state)
         self._pending: TurnQueue[Finding] = TurnQueue(MAX_PENDING, lambda finding: finding.namespace)
         self._noted: dict[str, None] = {}
         self._said: dict[str, tuple[float, Finding, str]] = {}
         """What waiting pods were told, and when that is checked again; the first to check comes first."""
         self._log = get_logger("events")
-        state.on_pod(self._note)
+        state.on_pod = self._note
 
     async def run(self) -> None:
         """Write findings while this replica leads, starting with the known pods."""
         async for keys in self._state.yielding.batches(list(self._state.pods)):
             for key in keys:
                 if (pod := self._state.pods.get(key)) is not None:
-                    self._note(None, pod)
+                    self._note(pod)
         while self._leadership.leads:
             await self._write_event(await self._next())
             await asyncio.sleep(SECONDS_BETWEEN_EVENTS)
@@ -88,10 +86,10 @@ class PodEvents:
                 raise
             return finding
 
-    def _note(self, before: SeenPod | None, after: SeenPod) -> None:
+    def _note(self, pod: SeenPod) -> None:
         if not self._leadership.leads:
             return
-        for finding in findings(before, after):
+        for finding in findings(pod):
             name = _name(finding)
             if name in self._noted:
                 continue
@@ -150,9 +148,9 @@ class PodEvents:
         if asked is None or asked.of_node == "too long":
             return None
         if finding.reason == "WaitingForCard" and asked.claim is not None:
-            room = await self._claim_room.find(asked.claim, asked.kinds, asked.of_node)
+            room = await self._room.cards(asked.claim, asked.kinds, asked.of_node)
             return waiting_for_card(replace(asked.claim, room=room))
-        free = await self._free_nodes.find(pod.fact, asked.of_node, by_agent=pod.is_limited_by_agent)
+        free = await self._room.nodes(pod.fact, asked.of_node, by_agent=pod.is_limited_by_agent)
         if free is None:
             return None
         return waiting_message(pod.fact, free, self._names, pod.injected.owner, asked.not_considered)

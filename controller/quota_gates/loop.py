@@ -39,8 +39,6 @@ RETRY_SECONDS = 1.0
 MOST_RETRY_SECONDS = 120.0
 MAX_STUCK = 8
 """Pods of one namespace whose requests fail at the same time: then no other one of it is tried."""
-MAX_STUCK_IN_ALL = 64
-"""The same of all namespaces together: then the fault is hardly theirs, and no other pod is tried."""
 KEEP_SECONDS = 600.0
 """How long room is kept in a shared quota for pods of a namespace that lack room in another one, such as the
 namespace's own. Then others may take it, for longer each time until a pod of the namespace goes."""
@@ -71,7 +69,7 @@ class QuotaGateLoop:
         self._removal = removal
         self._state = state
         self._line = state.ledger.line
-        state.set_line("settling")
+        self._line.state = "settling"
         self._leadership = leadership
         self._policies = policies
         self._reason_not_to_lead = reason_not_to_lead
@@ -99,7 +97,7 @@ class QuotaGateLoop:
         try:
             await while_leading(self._leadership, self.step, STEP_SECONDS)
         finally:
-            self._state.set_line("settling")
+            self._line.state = "settling"
 
     async def step(self) -> None:
         """Let all pods go whose turn it is."""
@@ -109,11 +107,7 @@ class QuotaGateLoop:
         await self._ask_again()
         if self._clock() < self._not_before or not await self._let_due_go():
             return
-        self._state.set_line("open")
-
-    @property
-    def _are_many_stuck(self) -> bool:
-        return len(self._unknown) + len(self._held) >= MAX_STUCK_IN_ALL
+        self._line.state = "open"
 
     def _stuck_namespaces(self) -> frozenset[str]:
         counted = Counter(namespace for namespace, _ in (*self._unknown, *self._held))
@@ -134,8 +128,6 @@ class QuotaGateLoop:
         rules = self._policies.digest, self._stuck_namespaces(), without_room
         if not self._line.has_changed(rules):
             return True
-        if self._are_many_stuck:
-            return False
         for pod in self._line.due(self._policies.quotas_of, rules, self._is_stuck, without_room):
             if pod is None:
                 await self._state.yielding.step()
@@ -165,8 +157,6 @@ class QuotaGateLoop:
         if outcome == "removed":
             self._keeping.accepted(pod.namespace)
             self._removal.report(pod, wait)
-        if outcome == "still there":
-            return not self._are_many_stuck
         return outcome is not None
 
     async def _remove(self, key: PodKey, wait: QuotaWait) -> Outcome | None:
@@ -220,4 +210,4 @@ class QuotaGateLoop:
         """Give held pods their place in the line again, once their time is over."""
         for key in [key for key, until in self._held.items() if until <= now]:
             del self._held[key]
-            self._state.resume(key)
+            self._line.resume(key)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Literal
 
 from cluster.event_writer import EventWriter, post_event
 from cluster.kube_client import ApiError, ApiServer
@@ -49,30 +48,15 @@ class IdleEviction:
         if await post_event(self._api, _event(pod, "IdleShareWarning", message, str(pod.idle_since))):
             self._metrics.events.labels("IdleShareWarning").inc()
 
-    async def evict(self, pod: IdlePod) -> Literal["evicted", "gone", "later"]:
+    async def evict(self, pod: IdlePod) -> None:
         """Evict a pod, if it still is the same one and nobody has deleted it.
 
         Raises:
             ApiError, MsgspecError, OSError, TimeoutError, aiohttp.ClientError: the outcome is unknown.
         """
         stored = await read_pod(self._api, pod.key, pod.uid, seconds=WRITE_SECONDS)
-        if stored is None or stored.is_ending:
-            return "gone"
-        if not self._leadership.leads:
-            return "later"
-        try:
-            await self._request(pod)
-        except ApiError as error:
-            if error.status in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
-                return "gone"
-            if error.status != HTTPStatus.TOO_MANY_REQUESTS:
-                raise
-            self._say_kept(pod, error)
-            return "later"
-        self._report(pod)
-        return "evicted"
-
-    async def _request(self, pod: IdlePod) -> None:
+        if stored is None or stored.is_ending or not self._leadership.leads:
+            return
         namespace, name = pod.key
         body = {
             "apiVersion": "policy/v1",
@@ -81,18 +65,22 @@ class IdleEviction:
             "deleteOptions": {"preconditions": {"uid": pod.uid}},
         }
         path = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
-        await self._api.request("POST", path, body=body, seconds=WRITE_SECONDS)
+        try:
+            await self._api.request("POST", path, body=body, seconds=WRITE_SECONDS)
+        except ApiError as error:
+            if error.status == HTTPStatus.TOO_MANY_REQUESTS:
+                self._say_kept(pod, error)
+            elif error.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+                raise
+            return
+        self._log.info("an idle pod is evicted", pod="/".join(pod.key), idle_seconds=pod.seconds)
+        self._write(pod, "IdleShareEvicted", f"{_idle(pod)}, even after the warning: the pod is evicted", "")
 
     def _say_kept(self, pod: IdlePod, error: ApiError) -> None:
         """Say why a pod is not evicted yet, once for each time that it is idle."""
         message = f"{_idle(pod)}, but it is not evicted yet: {error}"
         if self._write(pod, "IdleShareKept", message, str(pod.idle_since)):
             self._log.info("an idle pod is not evicted yet", pod="/".join(pod.key), error=str(error))
-
-    def _report(self, pod: IdlePod) -> None:
-        message = f"{_idle(pod)}, even after the warning: the pod is evicted"
-        self._log.info("an idle pod is evicted", pod="/".join(pod.key), idle_seconds=pod.seconds)
-        self._write(pod, "IdleShareEvicted", message, "")
 
     def _write(self, pod: IdlePod, reason: Reason, message: str, occasion: str) -> bool:
         written = self._metrics.events.labels(reason).inc

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -17,7 +18,6 @@ from cluster.leader_loop import Leads, while_leading
 from controller.policies.idle_shares import IdlePod, IdleShares
 from controller.publish.metrics import ControllerMetrics
 from controller.use.eviction import IdleEviction
-from controller.use.reclaim import Freshness, Warned, next_step
 from controller.use.store import WARNINGS, UseStore
 from controller.watch.ledger_store import LedgerStore
 from service.log import get_logger
@@ -36,8 +36,30 @@ Each time that it fails, twice as long."""
 _UNKNOWN = (ApiError, msgspec.MsgspecError, *TRANSPORT_ERRORS)
 
 
+class Warned(msgspec.Struct, frozen=True, array_like=True):
+    """A warning. Both are seconds since 1970 by the clock of the pod's node."""
+
+    idle_since: int
+    measured: int
+    """The time of the report on which it was given."""
+
+
+def next_step(pod: IdlePod, warned: Warned | None) -> Literal["wait", "warn", "evict"]:
+    """Return what an idle pod is due for at a new report; `warned` is None if it never was."""
+    if not pod.rule.evicts:
+        return "wait"
+    # Any other time is another one that it is idle, also if the node's clock was set since.
+    if warned is None or warned.idle_since != pod.idle_since:
+        return "warn"
+    return "evict" if pod.measured - warned.measured >= pod.rule.grace_seconds else "wait"
+
+
 class IdleLoop:
-    """Looks at all reports every ten seconds, and acts on those that have just arrived."""
+    """Looks at all reports every ten seconds, and acts on those that have just arrived.
+
+    A report has arrived if it replaces another one that was seen. So neither a node's clock matters, nor what
+    an agent wrote before it fell silent.
+    """
 
     def __init__(  # noqa: PLR0913 - the parts of a controller that it joins
         self,
@@ -63,7 +85,8 @@ class IdleLoop:
         self._metrics = metrics
         self._reason_not_to_lead = reason_not_to_lead
         self._clock = clock
-        self._fresh = Freshness()
+        self._measured: dict[str, str] = {}
+        """When each node's agent measured, as last seen."""
         self._warned: dict[str, Warned] | None = None
         """Each warning by UID, as stored; None until that is read."""
         self._pauses = Pauses[str](HELD_SECONDS)
@@ -71,7 +94,7 @@ class IdleLoop:
 
     async def run(self) -> None:
         """Look at reports while this replica leads."""
-        self._warned, self._fresh = None, Freshness()
+        self._warned, self._measured = None, {}
         try:
             await while_leading(self._leadership, self.step, STEP_SECONDS)
         finally:
@@ -93,17 +116,22 @@ class IdleLoop:
 
     async def _look(self) -> tuple[list[IdlePod], list[IdlePod]]:
         """Return all idle pods, and those of nodes whose agent has just reported."""
-        idle, fresh = list[IdlePod](), list[IdlePod]()
+        idle, fresh, before = list[IdlePod](), list[IdlePod](), self._measured
+        self._measured = {}
         async for names in self._state.yielding.batches(list(self._state.agents)):
             for name in names:
                 report = self._state.agents.get(name)
-                measured = report.uses.measured if report is not None and report.uses is not None else ""
+                if report is None or report.uses is None:
+                    continue
                 found = self._idle.on_node(name)
                 idle += found
-                if self._fresh.note(name, measured, self._clock()):
+                self._measured[name] = report.uses.measured
+                if name in before and before[name] != report.uses.measured:
                     fresh += found
-        self._fresh.keep(set(self._state.agents))
-        self._metrics.set_idle(_slices_by_namespace(idle))
+        slices = Counter[str]()
+        for pod in idle:
+            slices[pod.key[0]] += pod.slices
+        self._metrics.set_idle(slices)
         return idle, fresh
 
     async def _reclaim(self, store: UseStore, idle: Sequence[IdlePod], fresh: Iterable[IdlePod]) -> None:
@@ -153,11 +181,8 @@ class IdleLoop:
         return True
 
     def _log_failed(self, pod: IdlePod, error: Exception) -> None:
-        self._log.warning(
-            "the eviction of an idle pod waits",
-            pod="/".join(pod.key),
-            error=f"{type(error).__name__}: {error}",
-        )
+        text = f"{type(error).__name__}: {error}"
+        self._log.warning("the eviction of an idle pod waits", pod="/".join(pod.key), error=text)
 
     async def _evict(self, pod: IdlePod) -> None:
         if not self._leadership.leads or self._reason_not_to_lead() is not None:
@@ -168,10 +193,3 @@ class IdleLoop:
             await self._eviction.evict(pod)
         except _UNKNOWN as error:
             self._log_failed(pod, error)
-
-
-def _slices_by_namespace(pods: Iterable[IdlePod]) -> dict[str, int]:
-    found: Counter[str] = Counter()
-    for pod in pods:
-        found[pod.key[0]] += pod.slices
-    return dict(found)

@@ -11,9 +11,9 @@ from cluster.listing import Resource
 from cluster.object_reader import ObjectMetadata, ObjectReader, logged
 from controller.watch.claim_cards import cards_by_driver
 from kube.dra import DRIVER, SHARES_OF_CARD, CustomCards
-from kube.names import MAX_NAME, RESOURCE_CLAIMS_PATH
+from kube.names import RESOURCE_CLAIMS_PATH
 from kube.quantity import whole
-from ledger.claimed_cards import MAX_PARTS, CardClaim, CardKey, ClaimedPart
+from ledger.claimed_cards import CardClaim, CardKey, ClaimedPart
 
 _MIB = 1024 * 1024
 MAX_AMOUNT = 2**40
@@ -74,17 +74,12 @@ def _seen(drivers: Mapping[str, CustomCards], found: _ResourceClaim) -> CardClai
         for each in allocation.devices.results or ()
         if each.driver in drivers and each.admin_access is not True
     ]
-    if len(results) > MAX_PARTS:
-        raise ValueError(f"it has more than {MAX_PARTS} devices")
-    pods = [each.name for each in status.reserved_for or () if each.resource == "pods"]
-    pod = pods[0][:MAX_NAME] if pods else ""
+    pod = next((each.name for each in status.reserved_for or () if each.resource == "pods"), "")
     parts = tuple([_part(drivers[each.driver], each) for each in results])
     return CardClaim(metadata.namespace, metadata.name, pod, parts)
 
 
 def _part(names: CustomCards, result: _Result) -> ClaimedPart:
-    if max(map(len, (result.pool, result.device, result.request))) > MAX_NAME:
-        raise ValueError(f"a name has more than {MAX_NAME} characters")
     card, consumed = CardKey(result.driver, result.pool, result.device), result.consumed_capacity or {}
     amount = min(whole(consumed[names.capacity]), MAX_AMOUNT) if names.capacity in consumed else None
     if amount is None or names.driver == DRIVER:

@@ -1,6 +1,6 @@
 """ResourceSlices as far as claims of shares need them: the cards that a DRA driver offers.
 
-Texts come from drivers: they are bounded, and characters that cannot be printed are replaced.
+Texts come from drivers: the API server bounds them, and characters that cannot be printed are replaced.
 """
 
 from __future__ import annotations
@@ -13,16 +13,10 @@ import msgspec
 from cluster.listing import Resource
 from cluster.object_reader import ObjectMetadata, ObjectReader, logged
 from kube.dra import DRIVER, MEMORY_ATTRIBUTE, NVIDIA_DRIVER, SHARE_CAPACITY, CustomCards
-from kube.names import MAX_NAME, RESOURCE_SLICES_PATH
+from kube.names import RESOURCE_SLICES_PATH
 from kube.quantity import whole
 from ledger.claimed_cards import ClaimableCard, OfferedSlice
 
-MAX_DEVICES = 128
-"""Kubernetes' own maximum of devices in a ResourceSlice."""
-MAX_TEXT = 64
-"""Characters of an attribute that are kept, as many as Kubernetes allows."""
-MAX_TAINT = 128
-"""Characters of a taint that are kept."""
 MAX_CARD_MIB = 2**20
 """More than any card has: quotas count the largest one, and a template's name has room for 9 digits."""
 DRIVERS = frozenset({DRIVER, NVIDIA_DRIVER})
@@ -98,13 +92,9 @@ def _seen(drivers: Mapping[str, CustomCards], found: _ResourceSlice) -> OfferedS
     names = drivers.get(spec.driver)
     if names is None:
         return OfferedSlice(name, "")
-    pool, node, devices = spec.pool, spec.node_name or "", spec.devices or []
-    if max(len(pool.name), len(node)) > MAX_NAME or len(devices) > MAX_DEVICES:
-        raise ValueError(
-            f"a name has more than {MAX_NAME} characters, or there are over {MAX_DEVICES} devices"
-        )
-    cards = tuple([card for card in map(partial(_card, names), devices) if card is not None])
-    return OfferedSlice(name, spec.driver, pool.name, node, pool.generation, cards)
+    cards = [card for card in map(partial(_card, names), spec.devices or ()) if card is not None]
+    pool = spec.pool
+    return OfferedSlice(name, spec.driver, pool.name, spec.node_name or "", pool.generation, tuple(cards))
 
 
 def _card(names: CustomCards, device: _Device) -> ClaimableCard | None:
@@ -119,15 +109,14 @@ def _card(names: CustomCards, device: _Device) -> ClaimableCard | None:
         raise ValueError(f"a card has {mib} MiB, not 0 to {MAX_CARD_MIB}")
     blocking = [taint for taint in device.taints or () if taint.effect in _BLOCKING]
     return ClaimableCard(
-        _shown(device.name, MAX_NAME),
+        device.name,
         mib,
-        _shown(attributes.get("uuid", _NONE).string, MAX_TEXT),
-        _shown(attributes.get(names.product_name, _NONE).string, MAX_TEXT),
+        _shown(attributes.get("uuid", _NONE).string),
+        _shown(attributes.get(names.product_name, _NONE).string),
         device.allow_multiple_allocations is True,
-        _shown("=".join(filter(None, (blocking[0].key, blocking[0].value))), MAX_TAINT) if blocking else "",
+        "=".join(filter(None, (blocking[0].key, blocking[0].value))) if blocking else "",
     )
 
 
-def _shown(text: str, most: int) -> str:
-    cut = text[:most]
-    return cut if cut.isprintable() else "".join([each if each.isprintable() else "?" for each in cut])
+def _shown(text: str) -> str:
+    return text if text.isprintable() else "".join([each if each.isprintable() else "?" for each in text])

@@ -65,8 +65,8 @@ class AgentReport(msgspec.Struct, frozen=True, gc=False):
     """Whether the kubelet counts every resource of the agent."""
     boot_id: str = ""
     """Boot ID of the node at the time of the report; empty if unknown."""
-    held: tuple[tuple[int, int, int], ...] | None = None
-    """(index, slices, pods) that containers hold, by the kubelet's checkpoint; None if not reported."""
+    held: tuple[tuple[int, int], ...] | None = None
+    """(index, slices) that containers hold, by the kubelet's checkpoint; None if not reported."""
     unlimited: UnlimitedContainers = UnlimitedContainers()
     """Containers that run without their limiter; none if the agent does not search for them."""
     uses: ReportedUses | None = None
@@ -94,7 +94,6 @@ class _Card(msgspec.Struct, gc=False):
     uuid: str = ""
     model: str = ""
     held_slices: int | None = msgspec.field(default=None, name="heldSlices")
-    held_pods: int = msgspec.field(default=0, name="heldPods")
     healthy: bool = False
     mig: bool = False
     whole: bool = False
@@ -197,7 +196,7 @@ def with_report(fact: NodeFact, report: AgentReport | None, agent: NodeAgent) ->
 
 def _pool_cards(fact: NodeFact, report: AgentReport) -> tuple[tuple[int, int], ...]:
     """Return what is held on each healthy card; empty if that does not match what the node offers."""
-    held = [(index, slices) for index, slices, _ in report.held or () if index not in report.unhealthy]
+    held = [(index, slices) for index, slices in report.held or () if index not in report.unhealthy]
     return tuple(held) if held and not fact.pooled % len(held) else ()
 
 
@@ -213,6 +212,6 @@ def _as_label(model: str) -> str:
     return text if is_label_value(text) else ""
 
 
-def _held(cards: list[_Card]) -> tuple[tuple[int, int, int], ...] | None:
-    held = [(card.index, card.held_slices, card.held_pods) for card in cards if card.held_slices is not None]
+def _held(cards: list[_Card]) -> tuple[tuple[int, int], ...] | None:
+    held = [(card.index, card.held_slices) for card in cards if card.held_slices is not None]
     return tuple(sorted(held)) if len(held) == len(cards) else None

@@ -6,7 +6,7 @@ Everything here runs in the event loop's thread and never blocks, so it needs no
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 
@@ -21,7 +21,6 @@ from ledger.claimed_cards import CardClaim, OfferedSlice
 from ledger.ledger import Ledger
 from ledger.messages import NodeState
 from ledger.placement_request import PlacementRequest, PlacementResult
-from ledger.quota_line import LineState
 from ledger.use import PodUses
 from modes.facts import NodeAgent, PodFact, PodKey
 from service.changes import Changes
@@ -31,8 +30,6 @@ Clock = Callable[[], float]
 """Seconds of a monotonic clock."""
 QUIET_SECONDS = 75.0
 """A watch reports at least once a minute. After a longer silence, pods may exist that it has not reported."""
-PodListener = Callable[[SeenPod | None, SeenPod], None]
-"""Called for each added or changed pod, with its previous and its current state."""
 
 
 class LedgerStore:
@@ -98,10 +95,11 @@ class LedgerStore:
         self.agents: dict[str, AgentReport] = {}
         """Report of each node's agent; the node itself may not be known yet."""
         self.agents_listed = False
-        self._lifted: dict[PodKey, SeenPod] = {}
+        self.lifted: dict[PodKey, SeenPod] = {}
         """Pods whose gate is being removed, or was, as last watched with it: they count as placed pods."""
         self._readers: list[Changes] = []
-        self._pod_listeners: list[PodListener] = []
+        self.on_pod: Callable[[SeenPod], None] = lambda _: None
+        """Called for each pod that is added or changed."""
         self._unlisted = {"nodes", "pods"}
         self._changes = 0
 
@@ -109,11 +107,6 @@ class LedgerStore:
     def missing(self) -> str | None:
         """What has not been listed yet; None if the ledger is complete."""
         return f"{' and '.join(sorted(self._unlisted))} not listed yet" if self._unlisted else None
-
-    @property
-    def reservations(self) -> int:
-        """Number of reservations that have neither become a pod nor ended."""
-        return self.ledger.reservations
 
     def subscribe(self) -> Changes:
         """Start to record changes for one reader, with every node as changed; ends with `unsubscribe`."""
@@ -127,17 +120,9 @@ class LedgerStore:
         """Remove a reader; the inverse of `subscribe`."""
         self._readers.remove(changes)
 
-    def on_pod(self, listener: PodListener) -> None:
-        """Call `listener` for every pod that is added or changed."""
-        self._pod_listeners.append(listener)
-
     def place(self, ask: PlacementRequest) -> PlacementResult:
         """Place one request in the ledger."""
         return self.ledger.place(ask, self._clock(), self._known_until())
-
-    def release(self, reservation: str) -> None:
-        """Give back a reservation."""
-        self.ledger.release(reservation)
 
     def expire(self) -> bool:
         """End expired reservations, and count claims again, as many as one step may.
@@ -272,57 +257,43 @@ class LedgerStore:
             self._mark_pod(before.fact if before else None)
             self._mark_pod(fact)
             self._update_totals()
-        for listener in self._pod_listeners:
-            listener(before, pod)
+        self.on_pod(pod)
 
     def lift(self, key: PodKey) -> None:
         """Count a waiting pod in its quotas from now on, before its gate is removed; ends with `put_back`."""
         pod = self.pods.get(key)
         if pod is not None and pod.fact.quota_wait is not None:
-            self._lifted[key] = pod
+            self.lifted[key] = pod
             self.set_pod(pod)
 
     def put_back(self, key: PodKey, *, is_held: bool = False) -> None:
         """Let a pod wait again: its gate was certainly not removed.
 
-        If `is_held`, it neither goes nor stops others until `resume`.
+        If `is_held`, it neither goes nor stops others until the line's `resume`.
         """
-        pod = self._lifted.pop(key, None)
+        pod = self.lifted.pop(key, None)
         if pod is not None and key in self.pods:
             self.set_pod(pod)
         if is_held:
             self.ledger.line.hold(key)
 
-    def resume(self, key: PodKey) -> None:
-        """Give a held pod its place in the line again."""
-        self.ledger.line.resume(key)
-
-    def set_line(self, state: LineState) -> None:
-        """Set whether gates are removed here, so that pods may wait for a quota."""
-        self.ledger.line.state = state
-
-    @property
-    def lifted(self) -> Mapping[PodKey, SeenPod]:
-        """Pods that were lifted, until the watch shows them without the gate."""
-        return self._lifted
-
     def _as_lifted(self, pod: SeenPod) -> SeenPod:
         """Return a pod without the gate that it may have lost: an earlier state may arrive late."""
         key, wait = pod.fact.key, pod.fact.quota_wait
-        lifted = self._lifted.get(key)
+        lifted = self.lifted.get(key)
         if lifted is None:
             return pod
         former = lifted.fact.quota_wait
         if wait is None or former is None or former.uid != wait.uid:
-            del self._lifted[key]
+            del self.lifted[key]
             return pod
-        self._lifted[key] = pod
+        self.lifted[key] = pod
         fact = msgspec.structs.replace(pod.fact, quota_wait=None)
         return msgspec.structs.replace(pod, fact=fact)
 
     def remove_pod(self, key: PodKey) -> None:
         """Remove a pod."""
-        self._lifted.pop(key, None)
+        self.lifted.pop(key, None)
         known = self.pods.pop(key, None)
         if known is not None:
             self.ledger.remove_pod(key)

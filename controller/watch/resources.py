@@ -12,7 +12,6 @@ from controller.watch.agent_taint import NodeTaints, taints_of
 from controller.watch.mig_facts import MigNodeFact, MigPod, MigPodSpec, mig_node, mig_pod
 from kube.dra import CLAIM_NAME
 from kube.names import (
-    CORDON_ANNOTATION,
     FRACTION_LABEL,
     GPU_INDEX_ANNOTATION,
     MAX_NAME,
@@ -31,7 +30,6 @@ from kube.objects import (
     PodLabels,
     PodMetadata,
     PodStatus,
-    preferred_node,
 )
 from ledger.from_kubernetes import node_fact, pod_fact
 from ledger.instance_worth import has_instances
@@ -40,9 +38,6 @@ from ledger.use_history import workload_text
 from modes.facts import NodeFact, PodFact
 from modes.mig_profiles import MIG_RESOURCE_PREFIX
 from modes.resource_names import ResourceNames
-
-MAX_CORDON = 4000
-"""Characters of the annotation that are read: enough for a thousand GPUs."""
 
 MAX_BOOT_ID = 64
 NO_CARDS = "cannot allocate all claims"
@@ -69,7 +64,6 @@ class InjectedPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The marker; None if the webhook never injected the pod."""
     slices: str | None = None
     gpu_index: str | None = None
-    preferred_node: str | None = None
     limited_by_agent: bool = False
     """Whether no MiB were written into it: only the agent of its node limits it, by the pod's slices."""
     has_claim: bool = False
@@ -111,8 +105,6 @@ class SeenNode(msgspec.Struct, frozen=True, gc=False):
 
     fact: NodeFact
     uid: str
-    cordon: str = ""
-    """The annotation that takes GPUs out of placement, as written; cut to MAX_CORDON."""
     mig: MigNodeFact | None = None
     """How its cards are divided, if that is done on demand."""
     taints: NodeTaints = NodeTaints()
@@ -215,12 +207,10 @@ def nodes(names: ResourceNames) -> Resource[SeenNode]:
     """All nodes of the cluster."""
 
     def seen(node: _Node) -> SeenNode:
-        cordon = (node.metadata.annotations or {}).get(CORDON_ANNOTATION, "")
         fact = node_fact(node, names)
         return SeenNode(
             fact,
             node.metadata.uid,
-            cordon[:MAX_CORDON],
             mig_node(node),
             taints_of((node.spec or NodeSpec()).taints or ()),
             _boot_id(node.status),
@@ -261,7 +251,6 @@ def _injected(pod: _Pod, fact: PodFact, names: ResourceNames) -> InjectedPod | N
         injected=notes.injected,
         slices=notes.slices,
         gpu_index=notes.gpu_index,
-        preferred_node=preferred_node(pod.spec.affinity.node_affinity if pod.spec.affinity else None),
         has_claim=has_claim,
         limited_by_agent=(
             notes.injected is not None and notes.memory_mib is None and not has_claim and _is_part(fact)

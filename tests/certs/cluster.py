@@ -11,7 +11,7 @@ from certs.leaf import service_names
 from certs.observation import SecretContent, Stored, observe
 from certs.pem import fingerprint
 from certs.rotation import Action, RotationSettings, Wait, decide
-from certs.secret_writes import AuthoritySecretWrite, CaBundleWrite, TlsSecretWrite, prepare_write
+from certs.secret_writes import CaBundleWrite, SecretWrite, prepare_write
 
 START = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 NAMES = service_names("injector", "gpu")
@@ -79,12 +79,12 @@ class Cluster:
         """Whether the write was done: not over a version that is not the one read."""
         tls, bundle, authorities = versions
         match write:
-            case TlsSecretWrite(content):
+            case SecretWrite("tls", content):
                 return self.tls.replace(content, tls)
+            case SecretWrite("ca", content):
+                return self.authorities.replace(content, authorities)
             case CaBundleWrite(pem):
                 return self.bundle.replace(pem, bundle)
-            case AuthoritySecretWrite(content):
-                return self.authorities.replace(content, authorities)
 
     def step(self) -> Action:
         """One undisturbed step of one leader."""

@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -39,11 +38,6 @@ def test_two_cas_share_neither_serial_nor_key_nor_name():
     assert first.serial_number != second.serial_number
     assert first.public_key() != second.public_key()
     assert first.subject != second.subject
-
-
-def test_a_time_without_zone_is_refused():
-    with pytest.raises(ValueError, match="no time zone"):
-        make_authority(NOW.replace(tzinfo=None))
 
 
 def test_the_key_never_shows_in_a_repr():

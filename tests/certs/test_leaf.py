@@ -64,8 +64,3 @@ def test_a_leaf_never_outlives_its_ca(age):
 def test_a_ca_outside_its_dates_signs_nothing(age):
     with pytest.raises(CertificateError, match=r"CA certificate: is valid from 2026-11-20T11:00:00Z to "):
         make_leaf(make_authority(NOW), ["a"], NOW + age)
-
-
-def test_a_leaf_without_names_is_refused():
-    with pytest.raises(ValueError, match="names is empty"):
-        make_leaf(make_authority(NOW), [], NOW)

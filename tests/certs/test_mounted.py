@@ -4,14 +4,16 @@ import asyncio
 import ssl
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
+from functools import cached_property
 
 import pytest
 import trustme
 
 from certs.authority import make_authority
 from certs.leaf import make_leaf
-from certs.mounted import MountedCertificate, MountedFiles, MountRules, read_tls_files
+from certs.mounted import MountedCertificate, MountRules, read_tls_files
 from certs.pem import fingerprint
+from certs.validation import validate_files
 from certs.values import CertificateError, KeyPair
 from testbed.certificate_files import certificate_of, mount_like_kubelet, write_pair
 from testbed.process import WAIT_S
@@ -36,27 +38,32 @@ class Mount:
 
     def __init__(self, directory, *, require_injected=False):
         self.accepted, self.rejected = asyncio.Queue(), []
-        self.leaf = None
-        self.pair = MountedFiles(
-            directory,
-            MountRules(NAMES, require_injected=require_injected),
-            accept=self._accept,
-            reject=lambda error: self.rejected.append(str(error)),
+        self._directory, self._rules = directory, MountRules(NAMES, require_injected=require_injected)
+
+    @cached_property
+    def certificate(self):
+        return MountedCertificate(
+            self._directory,
+            self._rules,
+            self.accepted.put_nowait,
+            lambda error: self.rejected.append(str(error)),
         )
 
-    def _accept(self, files, facts):
-        self.leaf = facts
-        self.accepted.put_nowait(files.pair)
+    def refresh(self) -> list[str]:
+        """Read once; the digests of the leaves that were accepted."""
+        if "certificate" in self.__dict__:
+            self.certificate.refresh()
+        assert self.certificate
+        return [self.accepted.get_nowait().sha256 for _ in range(self.accepted.qsize())]
 
-    def refresh(self) -> list[KeyPair]:
-        """Refresh once; what was accepted."""
-        self.pair.refresh()
-        return [self.accepted.get_nowait() for _ in range(self.accepted.qsize())]
+
+def sha256(pair: KeyPair) -> str:
+    return fingerprint(certificate_of(pair))
 
 
 @asynccontextmanager
-async def running(pair: MountedFiles):
-    task = asyncio.create_task(pair.run())
+async def running(certificate: MountedCertificate):
+    task = asyncio.create_task(certificate.follow())
     try:
         yield
     finally:
@@ -68,22 +75,21 @@ async def running(pair: MountedFiles):
 def test_the_content_decides_not_the_event(tmp_path):
     mount, first = Mount(tmp_path / "tls"), leaf()
     mount_like_kubelet(tmp_path / "tls", "1", secret(first))
-    assert mount.refresh() == [first]
+    assert mount.refresh() == [sha256(first)]
     assert mount.refresh() == []
     mount_like_kubelet(tmp_path / "tls", "2", secret(first))
     assert mount.refresh() == []
-    assert mount.leaf.sha256 == fingerprint(certificate_of(first))
 
 
 def test_a_torn_write_keeps_the_old_pair_until_the_rest_arrives(tmp_path):
     mount, first, second = Mount(tmp_path), leaf(), leaf()
     (tmp_path / "ca.crt").write_bytes(AUTHORITY.certificate_pem)
     write_pair(tmp_path, first)
-    assert mount.refresh() == [first]
+    assert mount.refresh() == [sha256(first)]
     (tmp_path / "tls.crt").write_bytes(second.certificate_pem)
     assert mount.refresh() == []
     (tmp_path / "tls.key").write_bytes(second.key_pem)
-    assert mount.refresh() == [second]
+    assert mount.refresh() == [sha256(second)]
     assert len(mount.rejected) == 1
     assert mount.rejected[0].startswith(f"{tmp_path}/tls.key: is not the key of {tmp_path}/tls.crt;")
 
@@ -102,7 +108,7 @@ def test_a_bad_content_is_reported_once(tmp_path):
 def test_an_empty_mount_is_reported_and_waited_for(tmp_path):
     mount = Mount(tmp_path)
     assert mount.refresh() == []
-    assert mount.leaf is None
+    assert mount.certificate.missing == mount.rejected[0]
     assert mount.rejected == [f"{tmp_path}/tls.crt: No such file or directory; mount a Secret that holds it"]
 
 
@@ -142,24 +148,23 @@ def test_self_managed_a_leaf_waits_until_its_ca_is_in_the_ca_bundle(tmp_path, in
     issuer = fingerprint(certificate_of(AUTHORITY))
     assert mount.rejected[0].startswith(f"{tmp_path}/tls/injected-ca: does not list {issuer}, the issuer of")
     mount_like_kubelet(tmp_path / "tls", "2", secret(pair, f"{'0' * 64}\n{issuer}\n"))
-    assert mount.refresh() == [pair]
+    assert mount.refresh() == [sha256(pair)]
 
 
-def test_what_was_refused_is_tried_again_and_served_when_it_may_be(tmp_path):
+def test_what_was_refused_is_tried_again_and_served_when_it_may_be(tmp_path, monkeypatch):
     """As a pair is whose notBefore was still to come."""
-    answers, rejected, accepted = [CertificateError("not yet"), CertificateError("not yet")], [], []
+    pair, answers = leaf(), [CertificateError("not yet")] * 2
 
-    def accept(files, facts):
+    def validate(files, names):
         if answers:
             raise answers.pop()
-        accepted.append(files.pair)
+        return validate_files(files, names)
 
-    pair = leaf()
+    monkeypatch.setattr("certs.mounted.validate_files", validate)
     mount_like_kubelet(tmp_path / "tls", "1", secret(pair))
-    files = MountedFiles(tmp_path / "tls", MountRules(NAMES), accept, lambda e: rejected.append(str(e)))
-    for _ in range(4):
-        files.refresh()
-    assert (rejected, accepted) == (["not yet"], [pair])
+    mount = Mount(tmp_path / "tls")
+    assert [mount.refresh() for _ in range(4)] == [[], [], [sha256(pair)], []]
+    assert mount.rejected == ["not yet"]
 
 
 def test_all_files_are_read_from_one_generation(tmp_path):
@@ -178,10 +183,10 @@ def test_all_files_are_read_from_one_generation(tmp_path):
 async def test_a_running_watch_survives_a_directory_that_comes_late_or_goes(tmp_path, monkeypatch):
     monkeypatch.setattr("certs.mounted.POLL_SECONDS", 0.05)
     mount, directory = Mount(tmp_path / "tls"), tmp_path / "tls"
-    async with asyncio.timeout(WAIT_S), running(mount.pair):
+    async with asyncio.timeout(WAIT_S), running(mount.certificate):
         first, second = leaf(), leaf()
         mount_like_kubelet(directory, "1", secret(first))
-        assert await mount.accepted.get() == first
+        assert (await mount.accepted.get()).sha256 == sha256(first)
         directory.rename(tmp_path / "gone")
         mount_like_kubelet(directory, "1", secret(second))
-        assert await mount.accepted.get() == second
+        assert (await mount.accepted.get()).sha256 == sha256(second)

@@ -1,8 +1,8 @@
-"""The controller's options: texts with a form of their own, and options that exclude each other."""
+"""The controller's options: texts with a form of their own."""
 
 import pytest
 
-from controller.options import ControllerOptions, _address, _agents, _config_map, _custom_driver, _names
+from controller.options import _address, _agents, _config_map, _custom_driver, _names
 from kube.dra import CustomCards
 
 
@@ -53,16 +53,3 @@ def test_a_text_of_another_form_is_refused_by_the_name_of_its_option(read, text,
     with pytest.raises(ValueError) as refused:
         read(text)
     assert str(refused.value).startswith(message)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"lease_duration": 5}, "--lease-retry 1, --renew-deadline 5 and --lease-duration 5 must grow"),
-        ({"lease_retry": 5}, "--lease-retry 5, --renew-deadline 5 and --lease-duration 7 must grow"),
-        ({"issue_certificates": "a", "inject_ca": "a"}, "leave --inject-ca out"),
-    ],
-)
-def test_options_that_exclude_each_other_are_refused(options, message, tmp_path):
-    with pytest.raises(ValueError, match=message):
-        ControllerOptions(tls_directory=tmp_path, **options)

@@ -34,7 +34,7 @@ def test_pods_of_one_batch_do_not_pass_their_quota_together():
     found = claims(state, *asks, api_server=Api())
     assert [answered.placement is not None for answered in found] == [True, True, False, False, False]
     assert found[2].over_quota == OverQuota(EIGHT, 8, 4, 8, "slices")
-    assert state.reservations == 2
+    assert state.ledger.reservations == 2
 
 
 def test_a_pod_whose_template_cannot_be_made_is_not_counted():
@@ -42,7 +42,7 @@ def test_a_pod_whose_template_cannot_be_made_is_not_counted():
     server.error = ApiError(403, "no")
     [answered] = claims(state, under_quota("r"), api_server=server)
     assert "may not make the claim's template" in answered.refused
-    assert state.reservations == state.ledger.used_of(EIGHT).slices == 0
+    assert state.ledger.reservations == state.ledger.used_of(EIGHT).slices == 0
 
 
 def test_under_a_quota_a_claim_waits_for_the_list_of_cards():

@@ -5,7 +5,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.pods.free_nodes import FreeNodesFinder
+from controller.pods.room import RoomFinder
 from controller.watch.gpu_node import AgentReport
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import SeenNode, SeenPod
@@ -80,7 +80,7 @@ def test_views_tell_the_same_as_the_books(facts, holders, request, with_agent, d
     by_agent = with_agent is not None
     wanted = Wanted(amounts_of(request), request.memory_values, request.models, by_agent)
     found = free_nodes(nodes, wanted, lambda name: own.accept(state.nodes[name].fact), with_agent or ())
-    assert found == asyncio.run(FreeNodesFinder(state).find(request, demands, by_agent=by_agent))
+    assert found == asyncio.run(RoomFinder(state).nodes(request, demands, by_agent=by_agent))
 
 
 def test_nodes_that_were_not_compared_are_counted_apart():

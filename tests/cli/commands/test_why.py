@@ -261,7 +261,7 @@ def test_who_waits_for_a_card_to_be_divided_learns_why_it_is_not(ask, labels):
     says = "0/1 nodes are available: 1 Insufficient nvidia.com/mig-3g.40gb."
     found["status"]["conditions"][0]["message"] = says
     waits = event("Pod", "train", "MigWaits", "node gpu-1 can be divided for it after a pause")
-    of_another = {**event("Pod", "train", "MigNeverFits", "no card has it"), "lastTimestamp": ago(700)}
+    of_another = {**event("Pod", "train", "MigWaits", "no card has it"), "lastTimestamp": ago(700)}
     scheduler = {**event("Pod", "train", "FailedScheduling", says), "lastTimestamp": ago(1)}
     events = {"items": [of_another, scheduler, waits]}
     ended = ask({f"{NAMESPACE}/pods/train": found, f"{NAMESPACE}/events?involvedObject.name=train": events})

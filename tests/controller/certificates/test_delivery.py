@@ -53,10 +53,3 @@ def test_without_the_right_the_kubelet_comes_by_itself():
     forbidden = reply({"message": "pods is forbidden"}, status=403)
     assert len(asked(forbidden)) == 1
     assert len(asked(reply({"items": [pod("one", MOUNTED)]}), forbidden)) == 2
-
-
-def test_a_pod_that_is_gone_meanwhile_keeps_no_other_from_its_certificate():
-    pods = [pod("gone", MOUNTED), pod("left", MOUNTED)]
-    not_found = reply({"message": 'pods "gone" not found'}, status=404)
-    paths = [path for _, path, *_ in asked(reply({"items": pods}), not_found, reply({}))]
-    assert paths[1:] == [f"/api/v1/namespaces/own/pods/{name}/status" for name in ("gone", "left")]

@@ -13,7 +13,6 @@ from cluster.kube_client import ApiError
 from controller.certificates.loop import BundleLoop, CertificateLoop
 from controller.certificates.metrics import CertificateMetrics
 from controller.certificates.store import Bundle, Installation, Version
-from tests.cluster.events import KeptEvents
 
 NAMES = ("x-webhook.own.svc",)
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -74,9 +73,7 @@ def metrics(registry):
 
 
 def run(store, metrics, looks):
-    loop = CertificateLoop(
-        store, Leads(looks), metrics, NAMES, AT_ONCE, events=KeptEvents(), clock=lambda: START
-    )
+    loop = CertificateLoop(store, Leads(looks), metrics, NAMES, AT_ONCE, clock=lambda: START)
     asyncio.run(loop.run())
 
 
@@ -146,9 +143,7 @@ def configuration_missing(registry):
 
 
 def certificates_for(store, leadership, metrics, _directory):
-    return CertificateLoop(
-        store, leadership, metrics, NAMES, AT_ONCE, events=KeptEvents(), clock=lambda: START
-    )
+    return CertificateLoop(store, leadership, metrics, NAMES, AT_ONCE, clock=lambda: START)
 
 
 def bundle_for(store, leadership, metrics, directory):

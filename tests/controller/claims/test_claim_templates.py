@@ -10,7 +10,7 @@ from cluster.kube_client import ApiError
 from controller.claims.claim_templates import (
     GATE_IS_OFF,
     MAX_IN_NAMESPACE,
-    PENDING_SECONDS,
+    UNUSED_IN_FULL_SECONDS,
     UNUSED_SECONDS,
     ClaimTemplates,
 )
@@ -166,8 +166,7 @@ def test_a_namespace_has_a_bounded_number(templates):
     many = [request(mib=1 + number) for number in range(MAX_IN_NAMESPACE)]
     assert ensure(templates, *many) == [None] * MAX_IN_NAMESPACE
     [said] = ensure(templates, request(namespace="a"))
-    assert f"wait for {MAX_IN_NAMESPACE} different shares" in said
-    assert "use one of these amounts, or delete pods that wait" in said
+    assert f"asked for {MAX_IN_NAMESPACE} different shares: use one of these amounts" in said
     assert len(said) <= 200
     assert ensure(templates, many[0], request(namespace="b")) == [None, None]
 
@@ -180,37 +179,17 @@ def waits_for(path):
 def test_a_namespace_that_one_user_filled_serves_the_others_after_a_minute(api, templates, now):
     ensure(templates, *[request(mib=1 + number) for number in range(MAX_IN_NAMESPACE)])
     first, *_, last = api.stored
-    now[0] = PENDING_SECONDS
+    now[0] = UNUSED_IN_FULL_SECONDS
     ensure(templates, request(mib=MAX_IN_NAMESPACE))
     api.pods = [waits_for(first)]
-    others = [request(slices) for slices in (1, 2, 3)]
-    assert ensure(templates, *others) == [None] * 3
-    assert {first, last} < set(api.stored)
-    assert len(api.stored) <= MAX_IN_NAMESPACE
-    assert len([path for _, path in api.asked if path.endswith("/pods")]) == 1
-
-
-def test_a_namespace_full_of_templates_in_use_is_looked_at_once_for_many_reviews(api, templates, now):
-    ensure(templates, *[request(mib=1 + number) for number in range(MAX_IN_NAMESPACE)])
-    now[0] = PENDING_SECONDS
-    api.pods = [waits_for(path) for path in api.stored]
-    for _ in range(2):
-        assert None not in ensure(templates, *[request(slices) for slices in (1, 2, 3)])
-    assert len(api.stored) == MAX_IN_NAMESPACE
-    assert len([path for _, path in api.asked if path.endswith("/pods")]) == 1
+    asyncio.run(templates.collect())
+    assert set(api.stored) == {first, last}
+    assert ensure(templates, *[request(slices) for slices in (1, 2, 3)]) == [None] * 3
 
 
 def test_reviews_at_the_same_moment_do_not_pass_the_bound(api, templates):
     said = ensure(templates, *[request(mib=1 + number) for number in range(2 * MAX_IN_NAMESPACE)])
     assert said.count(None) == len(api.stored) == MAX_IN_NAMESPACE
-
-
-def test_a_full_namespace_is_answered_while_the_api_server_is_away(api, templates, now):
-    ensure(templates, *[request(mib=1 + number) for number in range(MAX_IN_NAMESPACE)])
-    now[0] = PENDING_SECONDS
-    api.error = TimeoutError()
-    [said] = ensure(templates, request())
-    assert "delete pods that wait" in said
 
 
 def test_only_what_nobody_used_for_an_hour_is_collected(api, templates, now):
@@ -225,6 +204,25 @@ def test_only_what_nobody_used_for_an_hour_is_collected(api, templates, now):
     api.pods = []
     asyncio.run(templates.collect())
     assert [path.rpartition("/")[2] for path in api.stored] == names[1:2]
+
+
+def test_what_a_pod_gets_meanwhile_and_all_of_a_standby_is_kept(api, now):
+    leads = [True]
+    templates = ClaimTemplates(api, lambda: leads[0], lambda: now[0])
+    ensure(templates, request())
+    now[0] = UNUSED_SECONDS
+
+    async def meet():
+        collecting = asyncio.ensure_future(templates.collect())
+        await asyncio.sleep(0)
+        assert await templates.ensure(request(), PLACED) is None
+        await collecting
+
+    asyncio.run(meet())
+    now[0] += UNUSED_SECONDS
+    leads[0] = False
+    asyncio.run(templates.collect())
+    assert len(api.stored) == 1
 
 
 def test_one_that_is_deleted_in_use_is_made_again_by_the_leader_alone(api, now):
@@ -243,24 +241,6 @@ def test_one_that_is_deleted_in_use_is_made_again_by_the_leader_alone(api, now):
     leads[0] = False
     asyncio.run(deleted())
     assert api.stored == {}
-
-
-def test_one_that_cannot_be_made_again_at_once_is_tried_until_an_hour_is_over(api, templates, now):
-    ensure(templates, request())
-    [path] = api.stored
-
-    async def deleted():
-        del api.stored[path]
-        api.error = ApiError(500, "etcd is away")
-        templates.watched.remove(("a", path.rpartition("/")[2]))
-        await templates.settled()
-        assert api.stored == {}
-        api.error = None
-        await templates.collect()
-        await templates.settled()
-
-    asyncio.run(deleted())
-    assert list(api.stored) == [path]
 
 
 def test_what_is_kept_of_templates_that_others_write_is_bounded():
@@ -297,16 +277,6 @@ def test_a_pod_that_needs_a_template_while_it_is_deleted_gets_one_that_stays(api
 
     asyncio.run(meet())
     assert list(api.stored) == [path]
-
-
-def test_a_template_of_a_custom_driver_has_its_names(api, templates):
-    names = ClaimNames("cards.example.com", "vram")
-    asked = request().with_share(driver="gpu.example.com", claim_names=names)
-    assert ensure(templates, asked) == [None]
-    share = ClaimedShare("gpu.example.com", Fraction(4, 8), (81920,), custom=names)
-    [path] = api.stored
-    assert path.endswith(f"/{template_name(share)}")
-    assert "cards.example.com" in json.dumps(api.stored[path])
 
 
 def test_a_name_that_cel_would_not_read_as_one_makes_no_template(api, templates):

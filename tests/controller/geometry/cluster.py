@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from cluster.kube_client import REQUEST_SECONDS, ApiError
 from controller.geometry.loop import GeometryLoop, GeometryOptions
-from controller.geometry.metrics import GeometryMetrics
+from controller.publish.metrics import ControllerMetrics
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import nodes as node_resource
 from controller.watch.resources import pods as pod_resource
@@ -106,7 +106,7 @@ class MigCluster:
         started = self.now
         self.store = LedgerStore(lambda: self.now)
         options = GeometryOptions("gpu-operator", "configs", **self.options)
-        metrics = GeometryMetrics(self.registry)
+        metrics = ControllerMetrics(self.registry)
         clock, wall = (lambda: self.now - started), (lambda: BEGINNING.timestamp() + self.now + self.skew)
         self.leadership = Leading(self)
         self.loop = GeometryLoop(

@@ -31,29 +31,6 @@ def test_pods_that_no_card_can_serve_do_not_stop_the_others():
     assert node_of(cluster, "p") == "n0"
 
 
-def test_a_tenant_with_many_waiting_pods_does_not_shut_out_another_with_one():
-    cluster = MigCluster(cards=())
-    cluster.add_node("large", "NVIDIA-A30", 1)
-    # All of them could run on the node that the first of them takes, and nowhere else.
-    add_old(cluster, MANY, "4g.24gb")
-    asyncio.run(cluster.run(20))
-    cluster.add_node("n0", "NVIDIA-A100-SXM4-40GB", 1)
-    cluster.add_pod("p", "3g.20gb", namespace="modest")
-    asyncio.run(cluster.run(30))
-    assert node_of(cluster, "p") is not None
-
-
-def test_instances_that_a_pod_does_not_use_for_whatever_reason_are_divided_for_others():
-    cluster = MigCluster(pause_seconds=10.0)
-    cluster.unbindable.add("lacks-volume")
-    cluster.add_pod("lacks-volume", "1g.5gb", namespace="greedy")
-    asyncio.run(cluster.run(30))
-    assert cluster.count("succeeded") == 1
-    cluster.add_pod("p", "7g.40gb", namespace="modest")
-    asyncio.run(cluster.run(150))
-    assert node_of(cluster, "p") == "n0"
-
-
 def test_nothing_is_divided_again_and_again_for_a_pod_that_does_not_use_it():
     cluster = MigCluster(cards=(1, 1), pause_seconds=10.0)
     cluster.unbindable.add("lacks-volume")

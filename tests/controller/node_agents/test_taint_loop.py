@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry
 from cluster.kube_client import REQUEST_SECONDS
 from cluster.leader_loop import BUDGET_SECONDS
 from cluster.watch_health import WatchHealth
-from controller.node_agents.metrics import NodeAgentMetrics
 from controller.node_agents.taint_loop import FIRST_PAUSE_SECONDS, GRACE_SECONDS, TaintLoop
+from controller.publish.metrics import ControllerMetrics
 from controller.watch.agent_coverage import read_agent_pods
 from controller.watch.gpu_node import AgentReport
 from controller.watch.ledger_store import LedgerStore
@@ -75,7 +75,7 @@ class Cluster:
         async def run():
             self.fake.script = [reply({}), reply({}), reply({})] if not answers else list(answers)
             async with talking_to(self.fake) as api:
-                metrics = NodeAgentMetrics(self.registry)
+                metrics = ControllerMetrics(self.registry)
                 given = api, self.store, Leading(), metrics, self.agents
                 loop = TaintLoop(*given, health=self.health, clock=lambda: self.now)
                 for now in self.steps:
@@ -176,13 +176,13 @@ def test_a_node_that_changed_meanwhile_is_tried_again():
     assert cluster.patches(refusal(422), reply({})) == [("n", "add"), ("n", "add")]
 
 
-def test_without_the_right_it_says_once_what_to_run_and_asks_later(capfd):
+def test_without_the_right_it_says_what_to_run_and_asks_later(capfd):
     cluster = Cluster(None).add("a", TAINT).add("b", TAINT)
     cluster.steps = [0.0, FIRST_PAUSE_SECONDS - 1, FIRST_PAUSE_SECONDS]
     refused = [refusal(403)] * 4
     assert cluster.patches(*refused) == [("a", "remove"), ("b", "remove")] * 2
-    said = "kubectl taint nodes --all clearml-injector.io/agent-not-ready:NoSchedule-"
-    assert capfd.readouterr().err.count(said) == 1
+    said = "kubectl taint nodes a clearml-injector.io/agent-not-ready:NoSchedule-"
+    assert said in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("status", [403, 500])
@@ -204,16 +204,10 @@ def test_nodes_that_hang_do_not_use_up_a_step():
             patched.append(path[-1])
 
     async def step():
-        given = Hangs(), cluster.store, Leading(), NodeAgentMetrics(cluster.registry), cluster.agents
+        given = Hangs(), cluster.store, Leading(), ControllerMetrics(cluster.registry), cluster.agents
         async with asyncio.timeout(BUDGET_SECONDS):
             await TaintLoop(*given, health=cluster.health, clock=lambda: 0.0).step()
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(step())
     assert patched == ["d"]
-
-
-def test_held_nodes_are_counted():
-    cluster = Cluster().add("a", TAINT).add("b").report("b")
-    cluster.patches()
-    assert cluster.registry.get_sample_value("fraction_injector_nodes_held") == 1

@@ -66,7 +66,7 @@ def of(demands, *names, uid=None, claimed=()):
     return asyncio.run(main())
 
 
-def test_a_pod_is_read_once_a_minute(api, demands, clock):
+def test_a_pod_is_read_once_for_many_looks(api, demands, clock):
     assert of(demands, "x", "x") == [IN_ZONE] * 2
     assert api.asked == [("/api/v1/namespaces/team/pods", "metadata.name=x")]
     clock.now += pod_demands.KEPT_SECONDS
@@ -148,7 +148,7 @@ def claims_of(demands, *names):
     return of(demands, *names, claimed=(NamedShare(mib=60000),))
 
 
-def test_a_claim_is_read_with_the_demands_of_its_pod_once_a_minute(clock):
+def test_a_claim_is_read_with_the_demands_of_its_pod(clock):
     api = ClaimApi()
     claims = DemandsReader(api, clock)
     first, second = claims_of(claims, "x", "x")
@@ -156,26 +156,6 @@ def test_a_claim_is_read_with_the_demands_of_its_pod_once_a_minute(clock):
     assert (first.claim.name, first.claim.asked) == ("x-claim", ClaimAsk(60000))
     assert first.of_node == Constraints({"zone": "a"})
     assert len(api.asked) == 2
-
-
-def test_a_claim_that_is_not_created_yet_is_read_again_soon(clock):
-    api = ClaimApi(is_created=False)
-    claims = DemandsReader(api, clock)
-    assert [each.claim.state for each in claims_of(claims, "x", "x")] == ["not created"] * 2
-    assert len(api.asked) == 2
-    api.is_created = True
-    clock.now += pod_demands.UNSETTLED_SECONDS
-    assert [each.claim.state for each in claims_of(claims, "x")] == ["waiting"]
-
-
-def test_a_claim_that_cannot_be_read_stops_reads_for_a_while_and_one_that_is_malformed_does_not(clock):
-    api = ClaimApi()
-    api.error = TimeoutError()
-    assert claims_of(DemandsReader(api, clock), "x", "y") == [None, None]
-    assert len(api.asked) == 2
-    malformed = ClaimApi(amount="much")
-    assert claims_of(DemandsReader(malformed, clock), "x", "y") == [None, None]
-    assert len(malformed.asked) == 4
 
 
 def test_a_pod_without_a_claim_of_ours_is_not_read_again_and_again(clock):

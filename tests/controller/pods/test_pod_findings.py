@@ -6,13 +6,13 @@ import dataclasses
 import msgspec
 import pytest
 
-from controller.pods.free_nodes import FreeNodesFinder
-from controller.pods.pod_findings import MAX_MESSAGE, findings, waiting_for_card, waiting_message
+from controller.pods.pod_findings import findings, waiting_for_card, waiting_message
+from controller.pods.room import RoomFinder
 from controller.watch.gpu_node import AgentReport
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import InjectedPod, SeenNode, SeenPod, pods
 from kube.dra import CLAIM_NAME, DRIVER
-from ledger.claim_room import MAX_NAMED, ClaimAsk, ClaimRoom, LeftOut
+from ledger.claim_room import ClaimAsk, ClaimRoom
 from ledger.from_kubernetes import node_from_object
 from ledger.why_claim import ShareClaim
 from modes.facts import PodFact
@@ -37,31 +37,31 @@ def unscheduled(said, reason="Unschedulable", **metadata):
     return made | {"status": {"phase": "Pending", "conditions": [condition]}}
 
 
-def events(before, after):
-    return [(finding.reason, finding.message) for finding in findings(before, after)]
+def events(pod):
+    return [(finding.reason, finding.message) for finding in findings(pod)]
 
 
 def test_a_pod_as_it_should_be_is_no_news():
-    assert events(None, seen()) == []
-    assert events(None, seen(injected=None)) == []
+    assert events(seen()) == []
+    assert events(seen(injected=None)) == []
 
 
 @pytest.mark.parametrize(("said", "is_drift"), [("1,0,1", False), ("0,1", False), ("0", True), ("0,2", True)])
 def test_containers_on_different_gpus_are_as_they_should_be_where_each_names_its_own(said, is_drift):
     apart = changed(slices="5", gpu_index=said)
-    assert bool(events(None, seen(apart, takes=((0, 4), (1, 1))))) is is_drift
+    assert bool(events(seen(apart, takes=((0, 4), (1, 1))))) is is_drift
 
 
 def test_a_pod_that_the_scheduler_cannot_place_waits():
     waiting = changed(lacks_slices=True)
-    assert events(seen(), seen(waiting)) == [("WaitingForSlices", "")]
-    assert events(seen(), seen(waiting, node="gpu-0")) == []
+    assert events(seen(waiting)) == [("WaitingForSlices", "")]
+    assert events(seen(waiting, node="gpu-0")) == []
 
 
 def test_a_pod_whose_claim_no_node_can_give_waits_for_a_card():
     waiting = changed(has_claim=True, slices=None, gpu_index=None, lacks_cards=True)
-    assert events(seen(takes=()), seen(waiting, takes=())) == [("WaitingForCard", "")]
-    assert events(seen(takes=()), seen(waiting, takes=(), node="gpu-0")) == []
+    assert events(seen(waiting, takes=())) == [("WaitingForCard", "")]
+    assert events(seen(waiting, takes=(), node="gpu-0")) == []
 
 
 @pytest.mark.parametrize(
@@ -103,20 +103,6 @@ def test_nothing_is_said_of_cards_that_are_unknown_or_have_room(change):
     assert waiting_for_card(dataclasses.replace(dataclasses.replace(SHARE, room=room()), **change)) is None
 
 
-def test_what_is_said_of_cards_fits_into_an_event():
-    left_out = tuple(LeftOut("n" * 253, "d" * 253, "r" * 253) for _ in range(MAX_NAMED))
-    found = dataclasses.replace(SHARE, room=room(most_free_on="n" * 253, left_out=left_out))
-    assert len(waiting_for_card(found)) <= MAX_MESSAGE
-
-
-def test_another_node_than_the_preferred_one_is_reported_when_the_pod_is_bound():
-    preferring = changed(preferred_node="gpu-0")
-    elsewhere = [("PlacedElsewhere", "bound to gpu-7; the fraction ledger had preferred gpu-0")]
-    assert events(seen(preferring), seen(preferring, node="gpu-7")) == elsewhere
-    assert events(seen(preferring), seen(preferring, node="gpu-0")) == []
-    assert events(seen(preferring, node="gpu-7"), seen(preferring, node="gpu-7")) == []
-
-
 @pytest.mark.parametrize(
     ("drifted", "message"),
     [
@@ -126,11 +112,11 @@ def test_another_node_than_the_preferred_one_is_reported_when_the_pod_is_bound()
     ],
 )
 def test_drift_is_reported(drifted, message):
-    assert events(None, seen(changed(**drifted))) == [("FractionDrift", message)]
+    assert events(seen(changed(**drifted))) == [("FractionDrift", message)]
 
 
 def test_a_pod_that_is_over_is_no_news():
-    assert events(None, seen(changed(injected=None), is_over=True)) == []
+    assert events(seen(changed(injected=None), is_over=True)) == []
 
 
 def cluster(*holders, nodes=("gpu-0", "gpu-1", "gpu-2", "gpu-3"), **of_nodes):
@@ -160,7 +146,7 @@ def test_a_waiting_pod_learns_what_it_needs_what_is_free_where_and_what_helps():
 def test_a_pod_that_only_an_agent_limits_is_compared_with_nodes_with_a_running_agent_only():
     state, fact = cluster(("gpu-0", 1, 5), ("gpu-0", 0, 5)), seen().fact
     state.set_agent(AgentReport("gpu-0", (), is_registered=True))
-    free = asyncio.run(FreeNodesFinder(state).find(fact, by_agent=True))
+    free = asyncio.run(RoomFinder(state).nodes(fact, by_agent=True))
     assert waiting_message(fact, free, ResourceNames()) == (
         "needs 4 slices of GPU 1; no node with a running agent has room; free now: gpu-0: 3; it"
         " starts when pods there end"
@@ -170,7 +156,7 @@ def test_a_pod_that_only_an_agent_limits_is_compared_with_nodes_with_a_running_a
 @pytest.mark.parametrize("pods", [[("gpu-0", 1, 5)], [("gpu-0", 0, 5)]])
 def test_a_waiting_pod_learns_what_did_not_count_when_its_gpu_was_chosen(pods):
     fact = seen().fact
-    free = asyncio.run(FreeNodesFinder(cluster(*pods)).find(fact))
+    free = asyncio.run(RoomFinder(cluster(*pods)).nodes(fact))
     said = waiting_message(fact, free, ResourceNames(), not_considered="volumes")
     assert said.startswith(
         "its GPU was chosen without its volumes: if that excludes nodes, add a nodeSelector"
@@ -209,7 +195,7 @@ def test_a_pod_that_waits_for_a_mig_instance_is_limited_by_no_agent(resource, pr
     terms = {"nodeSelectorTerms": [{"matchExpressions": [bound]}]}
     made["spec"]["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     found = read_object(pods(ResourceNames()), made)
-    assert [each.reason for each in findings(None, found)] == ["WaitingForSlices"]
+    assert [each.reason for each in findings(found)] == ["WaitingForSlices"]
     assert not found.is_limited_by_agent
 
 
@@ -264,4 +250,4 @@ def test_only_what_the_scheduler_says_of_slices_is_waiting_for_slices(reason, sa
 
 
 def message(state, fact):
-    return waiting_message(fact, asyncio.run(FreeNodesFinder(state).find(fact)), ResourceNames())
+    return waiting_message(fact, asyncio.run(RoomFinder(state).nodes(fact)), ResourceNames())

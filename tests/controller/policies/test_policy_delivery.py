@@ -66,11 +66,6 @@ def test_a_pod_is_touched_once_for_a_version_and_again_for_the_next():
     assert done == [LOOK, LOOK, LIST, LOOK, LOOK, LIST, touch("one", "8")]
 
 
-def test_changes_that_follow_each_other_are_brought_as_one():
-    looks = [version("7"), version("8"), version("9"), version("9")]
-    assert asked(*looks, pods(pod("one", MOUNTED)), reply({}), looks=4)[-1] == touch("one", "9")
-
-
 @pytest.mark.parametrize(
     "refused", [[FORBIDDEN], [pods(pod("one", MOUNTED)), FORBIDDEN]], ids=["list", "touch"]
 )

@@ -12,7 +12,6 @@ from controller.publish.gpu_ledger import (
     Condition,
     GpuLedger,
     Metadata,
-    manifest,
     status_manifest,
     status_of,
     view_of,
@@ -61,11 +60,6 @@ def test_lost_capacity_is_over_commit_and_free_stays_honest():
     assert (status.over, status.free, status.largest_free, status.gpus[0].free) == (4, 0, 0, 0)
     message = "pods hold 4 slices more than exist"
     assert status.conditions[1] == Condition("OverCommitted", "True", "CapacityLost", message, NOW)
-
-
-def test_a_node_that_takes_no_pods_has_nothing_free():
-    status = status_of(view(GpuView(0, 8, (HOLDER,)), usable=False), 0, NOW, ())
-    assert (status.used, status.free, status.largest_free, status.gpus[0].free) == (6, 0, 0, 0)
 
 
 def test_a_pool_counts_its_gpus_and_shows_no_index():
@@ -134,12 +128,6 @@ def integers_in(content):
 
 def test_nothing_was_published_yet():
     assert view_of(GpuLedger(Metadata("gpu-0"))) is None
-
-
-def test_the_node_owns_its_ledger():
-    assert manifest("gpu-0", "uid-1")["metadata"]["ownerReferences"] == [
-        {"apiVersion": "v1", "kind": "Node", "name": "gpu-0", "uid": "uid-1"}
-    ]
 
 
 def test_instances_are_published_by_profile_and_read_back():

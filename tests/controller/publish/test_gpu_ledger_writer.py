@@ -209,18 +209,6 @@ async def test_slow_writes_hold_up_nobody_else():
     assert fake.slow.isdisjoint(fake.stored)
 
 
-async def test_a_write_that_is_never_answered_ends_and_is_made_again(monkeypatch):
-    monkeypatch.setattr(publishing_module, "WRITE_SECONDS", 0.05)
-
-    state, _ = ready_state("a")
-    fake = LedgersApi()
-    fake.slow = {"a"}
-    async with publishing(fake, state):
-        await until(lambda: fake.writes)
-        fake.slow.clear()
-        await until(lambda: used(fake) == [0])
-
-
 async def test_a_controller_whose_term_is_behind_says_so_once_and_writes_nothing():
     state, _ = ready_state("a", "b")
     fake = LedgersApi()

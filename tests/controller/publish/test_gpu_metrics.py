@@ -51,11 +51,6 @@ def test_each_card_of_a_driver_has_its_claimed_and_free_mib():
     }
 
 
-def test_a_replica_that_does_not_lead_has_no_series():
-    [family] = text_string_to_metric_families(rendered(store(), leads=False))
-    assert family.samples == []
-
-
 def held(name, slices):
     return SeenPod(PodFact(namespace="team", name=name, node="gpu-0", takes=((0, slices),)), None)
 

@@ -12,7 +12,7 @@ from controller.watch.gpu_node import AgentReport, UnlimitedContainer, Unlimited
 from controller.watch.resources import InjectedPod, Owner
 from kube.dra import DRIVER
 from kube.names import AGENT_TAINT
-from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint
+from kube.scheduling import Constraints, Taint
 from ledger.claim_room import ClaimAsk
 from ledger.claimed_cards import CardClaim
 from ledger.placement_request import Quota
@@ -84,8 +84,8 @@ async def test_all_nodes_are_walked_once_for_pods_that_want_the_same_and_not_too
     for name, slices in (("w4", 4), ("v4", 4), ("w5", 5)):
         state.set_pod(seen_pod(name, takes=((0, slices),)))
     made, walks = waiting_reasons(state, clock=clock), []
-    walk = made._finder._walk
-    made._finder._walk = lambda wanted, demands: walks.append(wanted.amounts) or walk(wanted, demands)
+    walk = made._finder._walk_nodes
+    made._finder._walk_nodes = lambda wanted, demands: walks.append(wanted.amounts) or walk(wanted, demands)
     pending = {each.name: each for each in state.ledger.pending()}
 
     async def why(name):
@@ -99,24 +99,6 @@ async def test_all_nodes_are_walked_once_for_pods_that_want_the_same_and_not_too
     assert first[0].cause == "needs 4 slices of a GPU"
     assert first[2].cause == "waits for slices; free slices are being searched"
     assert walks == [((Gpu(0), 4),), ((Gpu(0), 5),)]
-
-
-def test_nodes_that_a_pods_own_demands_leave_out_are_not_called_free():
-    state, clock = ready_state("a", "b")
-    state.set_pod(seen_pod("x", node="a", takes=((0, 6),)))
-    state.set_pod(seen_pod("y"))
-    labelled = InjectedPod(uid="1", asked="0.500", injected="default@1", lacks_slices=True)
-    state.set_pod(msgspec.structs.replace(seen_pod("z"), injected=labelled))
-
-    async def only_a(_pod):
-        by_name = Requirement("metadata.name", "In", ("a",))
-        return PodDemands(Constraints(required_terms=(NodeSelectorTerm(None, (by_name,)),)))
-
-    left_out = "1 more node has such GPUs, but the pod's nodeSelector, affinity or tolerations exclude them"
-    unlabelled, command = reasons(state, clock, "y", "z", demands=only_a)
-    assert f"free now: a: 2; {left_out}; it starts" in unlabelled
-    assert f"Free now: a: 2. {left_out}. It starts" in command
-    assert reasons(state, clock, "y")[0].startswith("a node has enough free slices")
 
 
 def test_a_pod_whose_demands_are_not_known_yet_is_reported():

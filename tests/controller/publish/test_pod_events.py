@@ -2,18 +2,17 @@
 
 import asyncio
 import json
-from datetime import UTC, datetime
 from functools import partial
 
 import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.pods import walks
+from controller.pods import room
 from controller.pods.pod_findings import Finding
 from controller.publish import pod_events
 from controller.publish.metrics import ControllerMetrics
-from controller.publish.pod_events import PodEvents, pod_event
+from controller.publish.pod_events import PodEvents
 from kube.dra import CLAIM_NAME, DRIVER, REQUEST_NAME
 from modes.resource_names import ResourceNames
 from tests.cluster.events import KeptEvents
@@ -21,15 +20,6 @@ from tests.cluster.fake_lease import Leading
 from tests.cluster.objects import pod
 from tests.controller.cards import TAINT, with_cards
 from tests.controller.pods.test_pod_findings import changed, cluster, seen
-
-
-def test_an_event_is_named_by_pod_and_reason_so_that_it_is_written_once():
-    finding = Finding("team", "a", "u", "FractionDrift", "text")
-    made = pod_event(finding, "text", datetime(2026, 11, 21, 10, tzinfo=UTC))
-    assert made["metadata"] == {"name": "a.d3f4a18b624eed52", "namespace": "team"}
-    about = {"apiVersion": "v1", "kind": "Pod", "namespace": "team", "name": "a", "uid": "u"}
-    assert made["involvedObject"] == about
-    assert (made["type"], made["firstTimestamp"]) == ("Warning", "2026-11-21T10:00:00Z")
 
 
 class Stored:
@@ -79,7 +69,7 @@ def event_on(state, api):
 def renewed_at_once(monkeypatch):
     """Events are checked again at once, and nodes each time."""
     monkeypatch.setattr(pod_events, "RENEW_SECONDS", 0.0)
-    monkeypatch.setattr(walks, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(room, "KEPT_SECONDS", 0.0)
 
 
 def fill(state, node, *, slices):
@@ -178,15 +168,6 @@ def test_a_pod_that_is_bound_by_now_or_demands_too_much_gets_no_event(spec):
     assert event_on(cluster(*full), Stored(**spec))[1] is None
 
 
-def test_a_pod_that_cannot_be_read_is_reported_when_the_scheduler_speaks_again():
-    api = Stored()
-    api.error = TimeoutError()
-    events, said = event_on(cluster(*[(f"gpu-{number}", 1, 5) for number in range(4)]), api)
-    assert said is None
-    events._state.set_pod(seen(changed(lacks_slices=True, asked="0.5"), memory_values=("81920",)))
-    assert asyncio.run(events._pending.get()).reason == "WaitingForSlices"
-
-
 CLAIM = {
     "metadata": {"name": "a-claim", "namespace": "team"},
     "spec": {
@@ -241,15 +222,6 @@ def test_the_event_on_a_claim_names_its_amount_and_what_is_free_of_which_cards()
         " which is usable; none has enough room, the most free is 51200 of 81920 MiB on cards. Left out:"
         f" gpu-1 of cards (taint {TAINT}). It starts when pods that hold parts of these cards end."
     )
-
-
-def test_a_claim_that_holds_its_card_by_now_or_finds_room_gets_no_event():
-    result = {"driver": DRIVER, "pool": "cards", "device": "gpu-0", "request": "gpu"}
-    allocated = {**CLAIM, "status": {"allocation": {"devices": {"results": [result]}}}}
-    assert event_on_claim(WithClaim(allocated))[1] is None
-    state = with_cards(cluster())
-    state.watched_claims.remove(("team", "train-claim"))
-    assert event_on_claim(WithClaim(), state)[1] is None
 
 
 def test_a_claim_that_cannot_be_read_is_reported_when_the_scheduler_speaks_again():

@@ -64,14 +64,6 @@ def test_namespaces_and_queues_are_shown_with_their_quotas():
     }
 
 
-def test_a_queue_that_pods_invent_has_no_series():
-    pods = tuple(
-        holder(f"p{number}", "n", (0, 1), namespace="red", queues=(f"q{number}",)) for number in range(500)
-    )
-    found = values(ledger_of(gpu_node("n"), holders=pods))
-    assert {key[1] for key in found if key[0] == "queue_slices_allocated"} == {"my-queue", "free", "lone"}
-
-
 def test_more_namespaces_than_are_shown_are_summed_up():
     used = {f"n{number}": number for number in range(1, 1001)}
     found = shown(used, ["n1", "empty"])

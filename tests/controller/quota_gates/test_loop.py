@@ -9,7 +9,6 @@ from controller.quota_gates.loop import (
     KEEP_SECONDS,
     MAX_AT_ONCE,
     MAX_STUCK,
-    MAX_STUCK_IN_ALL,
     MOST_RETRY_SECONDS,
     REFUSED_SECONDS,
     SETTLE_SECONDS,
@@ -243,13 +242,6 @@ async def test_one_namespace_whose_gates_cannot_be_removed_stops_no_other(world)
     assert ("PATCH", "/api/v1/namespaces/blue/pods/last") in asked
 
 
-async def test_many_such_namespaces_together_are_bounded_too(world):
-    world.policies.quotas = ()
-    world.add(*(waiting(f"p-{n:03}", namespace=f"n-{n // 10}") for n in range(200)))
-    asked = await world.step(*[refusal(403, "Forbidden")] * 200)
-    assert len(asked) == MAX_STUCK_IN_ALL
-
-
 async def test_while_no_request_has_an_answer_a_bounded_number_is_tried_ever_more_rarely(world):
     world.policies.quotas = ()
     world.add(*(waiting(f"p-{n}") for n in range(3 * MAX_STUCK)))
@@ -268,14 +260,6 @@ async def test_too_many_requests_are_answered_by_a_pause_of_all(world):
     assert await world.step(refusal(429, "TooManyRequests")) == [PATCH]
     assert (world.used, world.in_line) == (0, 2)
     assert await world.step(after=1) == []
-
-
-async def test_a_held_pod_that_is_deleted_is_forgotten(world):
-    world.add(waiting())
-    await world.step(refusal(403, "Forbidden"))
-    world.end("a")
-    assert await world.step(after=REFUSED_SECONDS) == []
-    assert world.in_line == 0
 
 
 @pytest.mark.parametrize(

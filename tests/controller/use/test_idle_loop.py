@@ -10,7 +10,6 @@ from controller.policies.idle_shares import IdleShares
 from controller.publish.metrics import ControllerMetrics
 from controller.use.eviction import IdleEviction
 from controller.use.idle_loop import HELD_SECONDS, MAX_EVICTED, IdleLoop
-from controller.use.reclaim import FRESH_SECONDS
 from controller.use.store import WARNINGS, UseStore
 from controller.watch.gpu_node import gpu_nodes
 from controller.watch.ledger_store import LedgerStore
@@ -131,7 +130,8 @@ async def test_an_idle_pod_is_warned_then_evicted_once_after_the_grace(world):
     assert event["reason"] == "IdleShareEvicted"
     ending = idle_pod(deletionTimestamp=time(1200))
     assert await world.reported(1220) == []
-    assert await world.after(HELD_SECONDS, reply(listed(ending))) == [("GET", POD)]
+    world.now += HELD_SECONDS
+    assert await world.reported(1280, reply(listed(ending))) == [("GET", POD)]
 
 
 async def test_an_idle_pod_with_a_claim_is_warned_too_and_counts_as_eighths_of_its_card(world):
@@ -163,7 +163,7 @@ async def test_a_silent_agent_evicts_nobody(world):
     world.why = "not now"
     assert await world.reported(1200) == []
     world.why = None
-    assert await world.after(FRESH_SECONDS + 1) == await world.after(1000) == []
+    assert await world.after(10) == await world.after(1000) == []
 
 
 async def test_a_kernel_after_the_warning_keeps_the_pod_and_it_is_warned_again(world):
@@ -189,11 +189,12 @@ async def test_a_disruption_budget_keeps_a_pod_and_that_is_said_once(world):
     assert (event["reason"], event["type"]) == ("IdleShareKept", "Normal")
     assert event["message"].endswith("the API server answered 429: disruption budget")
     assert await world.reported(1260) == []
-    assert await world.after(HELD_SECONDS, found, full) == EVICT[:2]
-    assert await world.reported(1320) == []
-    assert await world.after(HELD_SECONDS) == [], "the second pause is longer"
-    assert await world.reported(1400) == []
-    assert await world.after(HELD_SECONDS, found, OK, OK) == EVICT
+    world.now += HELD_SECONDS
+    assert await world.reported(1320, found, full) == EVICT[:2]
+    world.now += HELD_SECONDS
+    assert await world.reported(1380) == [], "the second pause is longer"
+    world.now += HELD_SECONDS
+    assert await world.reported(1440, found, OK, OK) == EVICT
 
 
 async def test_a_replica_that_does_not_lead_asks_nothing(world):

@@ -26,7 +26,3 @@ def test_affinity_takes_nodes_out():
     pods = json.dumps({"affinity": {"nodeAffinity": required}})
     assert covers(pods)
     assert not covers(pods, mig="all")
-
-
-def test_a_daemon_set_without_a_choice_selects_nothing():
-    assert not Coverage(read_agent_pods('{"nodeSelector":{},"affinity":{},"tolerations":[]}')).selects

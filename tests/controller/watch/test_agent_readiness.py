@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from controller.watch.agent_readiness import is_urgent, why_not_ready
-from controller.watch.gpu_node import AgentReport, report_from_object
+from controller.watch.gpu_node import AgentReport
 from controller.watch.resources import SeenNode
 from modes.facts import NodeFact
 
@@ -45,15 +45,5 @@ def test_gpus_that_are_all_unhealthy_are_offered_by_nobody_and_their_agent_serve
 
 
 def test_an_agent_that_offers_by_dra_needs_no_slices_at_the_kubelet():
-    by_dra = report_from_object(
-        {
-            "metadata": {"name": "n"},
-            "status": {
-                "registered": True,
-                "offer": "dra",
-                "gpus": [{"index": 0, "memoryMiB": 40960, "healthy": True}],
-            },
-        }
-    )
-    assert by_dra.has_healthy_cards
+    by_dra = msgspec.structs.replace(report(), offers_by_dra=True)
     assert why_not_ready(by_dra, node(offers_nothing=True)) is None

@@ -1,16 +1,10 @@
 """Our taint on a node: found, put on and taken off, and no other touched."""
 
-from controller.watch.agent_taint import NodeTaints, hold_patch, release_patch, taints_of
+from controller.watch.agent_taint import NodeTaints, hold_patch, release_patch
 from kube.scheduling import Taint
 
 OURS = Taint("clearml-injector.io/agent-not-ready", "NoSchedule")
 OTHER = Taint("dedicated", "NoSchedule", "gpu")
-
-
-def test_only_our_taint_with_our_effect_is_ours():
-    assert taints_of([]) == NodeTaints(0, None)
-    assert taints_of([OTHER, OURS]) == NodeTaints(2, 1)
-    assert taints_of([Taint(OURS.key, "NoExecute")]) == NodeTaints(1, None)
 
 
 def test_patches_change_nothing_but_our_taint():

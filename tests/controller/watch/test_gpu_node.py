@@ -71,13 +71,6 @@ USE = {
 }
 
 
-def test_what_containers_use_is_read():
-    found = read([], usage={"count": 3, "containers": [{**USE, "busyPercent": 7}, USE]}).uses
-    assert found.count == 3
-    assert [use.busy_percent for use in found.containers] == [7, None]
-    assert read([]).uses is None
-
-
 def test_a_change_of_use_is_told_only_to_readers_that_follow_it(store):
     store.set_node(SeenNode(NODE, "uid-1"))
     following, other = store.subscribe(), store.subscribe()
@@ -121,7 +114,7 @@ def placed(store, **request):
 def test_a_card_that_stays_whole_is_none_to_share_and_holds_the_audit_up_for_nobody():
     reported = [card(0, 40960, heldSlices=4, heldPods=1), card(1, 81920, whole=True)]
     assert read(reported).cards == ((0, 40960),)
-    assert read(reported).held == ((0, 4, 1),)
+    assert read(reported).held == ((0, 4),)
     assert not read([card(1, 81920, whole=True)]).has_healthy_cards
 
 
@@ -185,13 +178,6 @@ def test_an_object_that_is_not_sound_counts_nothing(gpus):
     assert read(gpus) is None
 
 
-def test_profiles_without_any_card_are_not_known():
-    profile = {"name": "1g.10gb", "compute": 1, "memory": 1, "mib": 9728, "starts": [0], "most": 1}
-    status = {"gpus": [], "migProfiles": [profile]}
-    found = gpu_nodes().reader.read_object(json.dumps({"metadata": {"name": "mixed"}, "status": status}))
-    assert (found.lists_gpus, found.mig_card) == (False, None)
-
-
 def test_an_object_that_is_gone_leaves_the_label(store):
     store.set_node(SeenNode(NODE, "uid-1"))
     store.set_agent(SAYS)
@@ -237,7 +223,7 @@ def test_a_controller_that_has_not_read_the_reports_of_all_agents_yet_lets_such_
 
 def test_what_the_kubelet_holds_is_read_where_every_card_tells():
     reported = card(0, 40960, heldSlices=4, heldPods=2)
-    assert read([reported, card(1, 40960, heldSlices=0), card(2, 1, mig=True)]).held == ((0, 4, 2), (1, 0, 0))
+    assert read([reported, card(1, 40960, heldSlices=0), card(2, 1, mig=True)]).held == ((0, 4), (1, 0))
     assert read([reported, card(1, 40960)]).held is None
 
 

@@ -4,12 +4,10 @@ import asyncio
 
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import SeenNode, SeenPod
-from kube.dra import DRIVER
 from ledger.claimed_cards import CardClaim
 from ledger.from_kubernetes import node_from_object
 from ledger.ledger_writer import COUNTED_AT_ONCE
 from ledger.placement_request import Quota
-from ledger.totals import CardTotals
 from modes.claim_name import NamedShare
 from modes.facts import PodFact
 from modes.fraction import Fraction
@@ -79,26 +77,16 @@ def test_a_reader_begins_with_all_nodes_and_then_sees_what_changes():
     assert changes.take() == []
 
 
-def test_a_pod_that_gets_a_node_changes_backlog_and_node():
-    state, _ = ready_state("a")
-    state.set_pod(seen_pod("x"))
-    changes = state.subscribe()
-    changes.take()
-    changes.backlog = False
-    state.set_pod(seen_pod("x", node="a"))
-    assert (changes.take(), changes.backlog) == (["a"], True)
-
-
 def test_a_reservation_changes_its_node_when_it_is_made_and_when_it_takes_no_room_any_more():
     state, clock = ready_state("a")
     changes = state.subscribe()
     changes.take()
     assert state.place(HALF).node == "a"
-    assert (changes.take(), state.reservations) == (["a"], 1)
+    assert (changes.take(), state.ledger.reservations) == (["a"], 1)
     for now, changed, reservations, used in ((4.9, [], 1, 4), (5.0, ["a"], 0, 0)):
         clock.now = now
         state.expire()
-        assert (changes.take(), state.reservations) == (changed, reservations)
+        assert (changes.take(), state.ledger.reservations) == (changed, reservations)
         assert state.node_state("a").view.gpus[0].used == used
 
 
@@ -113,10 +101,10 @@ def test_a_reservation_does_not_end_while_its_pod_may_have_come_unheard_of():
     assert state.place(request_of(Fraction(4, 8), namespace="team", reservation="s")).node == "a"
     assert state.place(HALF_MORE).node is None
     state.expire()
-    assert state.reservations == 2
+    assert state.ledger.reservations == 2
     wall.now = 525.0
     state.expire()
-    assert state.reservations == 1
+    assert state.ledger.reservations == 1
 
 
 def test_a_new_list_takes_away_what_is_not_in_it():
@@ -134,16 +122,6 @@ def test_a_node_state_tells_what_room_is_left():
     found = state.node_state("a")
     assert (found.cpu_free, found.memory_free) == (63_000, 256 * 1024**3 - 1024)
     assert state.node_state("missing") is None
-
-
-def test_listeners_hear_of_each_change_once():
-    state, _ = ready_state("a")
-    seen = []
-    state.on_pod(lambda before, after: seen.append((before and before.fact.node, after.fact.node)))
-    state.set_pod(seen_pod("x"))
-    state.set_pod(seen_pod("x"))
-    state.set_pod(seen_pod("x", node="a"))
-    assert seen == [(None, None), (None, "a")]
 
 
 def test_claims_change_only_the_nodes_whose_cards_they_hold():
@@ -186,18 +164,6 @@ def test_a_node_of_both_kinds_shows_both_and_webhooks_get_only_its_slices():
     assert (len(view.gpus), len(view.cards)) == (1, 2)
     assert state.node_state("a").view.cards == ()
     assert state.node_state("a").view.gpus == view.gpus
-
-
-def test_what_is_free_of_cards_follows_their_nodes():
-    state, _ = ready_state()
-    with_cards(state)
-    assert state.ledger.card_totals() == {DRIVER: CardTotals(2, 163840, 30720, 51200)}
-    with_cards(state, usable=False)
-    assert state.ledger.card_totals() == {DRIVER: CardTotals(2, 163840, 30720, 0)}
-    state.remove_node("cards")
-    assert state.ledger.card_totals() == {DRIVER: CardTotals(2, 163840, 30720, 0)}
-    state.watched_offers.remove(("", "cards-slice"))
-    assert state.ledger.card_totals() == {}
 
 
 def test_once_cards_are_listed_all_claims_of_earlier_pods_count_by_them():

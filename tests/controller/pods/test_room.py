@@ -1,11 +1,10 @@
-"""Cards for the claim of a waiting pod, as the controller finds them."""
+"""Nodes and cards for waiting pods, as the controller finds them."""
 
 import asyncio
 
 import pytest
 
-from controller.pods.claim_room import ClaimRoomFinder
-from controller.pods.walks import KEPT_SECONDS, Walks
+from controller.pods.room import KEPT_SECONDS, RoomFinder, Walks
 from controller.watch.ledger_store import LedgerStore
 from kube.dra import DRIVER
 from kube.scheduling import Constraints
@@ -28,7 +27,7 @@ def state():
 
 
 def find(state, demands=ANY, kinds=EVERY_KIND, finder=None):
-    return asyncio.run((finder or ClaimRoomFinder(state)).find(CLAIM, kinds, demands))
+    return asyncio.run((finder or RoomFinder(state)).cards(CLAIM, kinds, demands))
 
 
 def test_it_finds_what_a_search_of_all_cards_finds(state):
@@ -57,10 +56,25 @@ def test_until_claims_are_listed_nothing_is_known():
 
 def test_pods_that_wait_for_the_same_share_a_walk(state):
     clock = Clock()
-    finder = ClaimRoomFinder(state, Walks(clock))
+    finder = RoomFinder(state, clock)
     first = find(state, finder=finder)
     state.watched_claims.remove(("team", "train-claim"))
     assert find(state, finder=finder) is first
     assert find(state, kinds=GpuKinds(min_mib=1), finder=finder).has_room
     clock.now += KEPT_SECONDS
     assert find(state, finder=finder).has_room
+
+
+async def test_of_very_many_kinds_of_pods_each_has_its_turn():
+    now, found = [0.0], set()
+    walks = Walks[str](lambda: now[0], 0.25)
+
+    async def walk():
+        return "nodes"
+
+    for _ in range(400):
+        for kind in range(100):
+            if await walks.find(kind, walk) is not None:
+                found.add(kind)
+        now[0] += 0.25
+    assert found == set(range(100))
