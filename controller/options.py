@@ -22,7 +22,7 @@ from service.options import (
     StopDelay,
     TlsNames,
 )
-from web.source import Link, read_link
+from web.links import Link, read_link
 
 
 def _address(url: str) -> str:

@@ -10,7 +10,6 @@
 """
 
 PUBLIC = (
-    "offered_cards",
     "quota_report",
     "share_uses",
     "suggestions",

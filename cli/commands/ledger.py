@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 SOME = 1
 """Exit status if pods were not injected."""
 
-WatchOption = Annotated[
-    bool, typer.Option("--watch", help="Update every second, until Ctrl-C; in a pipe, print only changes.")
-]
+WatchOption = Annotated[bool, typer.Option("--watch", help="Print it again when it changes, until Ctrl-C.")]
 LedgerOutputOption = Annotated[
     LedgerOutput,
     typer.Option("--output", "-o", help="wide: full names, products, memory; json: everything."),
@@ -87,10 +85,9 @@ def ledger(  # noqa: PLR0913 each is an option of the command
 ) -> None:
     """Show nodes, their GPUs slice by slice, and the pods that hold them, from GpuLedgers.
 
-    Of cards that a DRA driver offers it shows the MiB that claims hold. If no GpuLedger has them, you need
-    the right to list ResourceSlices and ResourceClaims. A ledger that is longer than the screen is shown by
-    node. With --uninjected the exit status is 1 if there are such pods. --suggest compares the controller's
-    history of at most 30 days; peaks between two measurements, every 15 s, are not seen.
+    Of cards that a DRA driver offers it shows the MiB that claims hold. A ledger that is longer than the
+    screen is shown by node. With --uninjected the exit status is 1 if there are such pods. --suggest compares
+    the controller's history of at most 30 days; peaks between two measurements, every 15 s, are not seen.
     """
     # Here and not above: help does not wait for the ledger's code.
     from cli.ledger_filter import Filter  # noqa: PLC0415

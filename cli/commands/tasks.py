@@ -7,20 +7,19 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
-from baremetal.attempt import Attempt
-from baremetal.machine import Machine
-from baremetal.runner import attempt_folder
 from baremetal.store import StoreError, TaskStore
-from baremetal.supervisor import LOG
 from baremetal.task import OVER, Task
 from cli.options import OutputFormat, OutputOption, fail
 from cli.printing import say, say_json, table
 from cli.task_options import FOLLOW_SECONDS, StateOption, add_task, is_running, open_store
+
+if TYPE_CHECKING:
+    from baremetal.machine import Machine
 
 NumberArgument = Annotated[
     int, typer.Argument(metavar="NUMBER", min=1, max=2**63 - 1, help="Number of the task.")
@@ -55,6 +54,10 @@ def logs(
     state: StateOption = None,
 ) -> None:
     """Print what a task printed."""
+    # Here and not above: help does not wait for the runner's code.
+    from baremetal.runner import attempt_folder  # noqa: PLC0415
+    from baremetal.supervisor import LOG  # noqa: PLC0415
+
     store, folder = open_store(state)
     offset, attempt = 0, 0
     while True:
@@ -87,6 +90,9 @@ def cancel(number: NumberArgument, *, state: StateOption = None) -> None:
 
 def _end_without_note(store: TaskStore, folder: Path, number: int, problem: StoreError) -> None:
     """End a task that runs through its supervisor, as where the disk is full; or fail with the problem."""
+    from baremetal.attempt import Attempt  # noqa: PLC0415 as above
+    from baremetal.runner import attempt_folder  # noqa: PLC0415
+
     task = _known(store, number)
     if task.state != "running":
         fail(str(problem))

@@ -3,9 +3,10 @@
 import pytest
 
 from cli.ledger_filter import Filter
-from cli.ledger_table import MAX_BLOCKS
+from cli.ledger_table import MAX_BLOCKS, lines_by_node, totals
+from kube.dra import DRIVER
 from ledger.view import GpuView, Holding, LedgerView, Unlisted
-from tests.cli.ledger_views import SOME, TASK, node, shown
+from tests.cli.ledger_views import CARDS, SOME, TASK, node, shown
 
 
 def test_each_gpu_is_a_line_of_blocks_with_its_holders():
@@ -65,3 +66,62 @@ def test_any_number_of_slices_is_drawn_in_a_screens_width(capacity):
     for drawn in (gpu, GpuView(None, capacity, ())):
         line = shown(LedgerView((node("gpu-0", drawn),), ()))[1]
         assert MAX_BLOCKS // 2 <= sum(line.count(block) for block in "█░▓") <= MAX_BLOCKS + 3
+
+
+def test_a_card_of_a_dra_driver_is_a_line_after_those_of_slices():
+    cards = [
+        "NODE CARD CLAIMED CLAIMS HELD BY",
+        "a gpu-0 42391 of 81920 MiB 2 team/train: 40960, team/claim x-2: 1431",
+        f"a gpu-1 taint {DRIVER}/xid=79 0 of 81920 MiB 0",
+        "b gpu-0 24576 of 24576 MiB 1 other/z: 24576",
+    ]
+    assert shown(LedgerView(CARDS, ())) == cards
+    assert shown(LedgerView((*SOME.nodes, *CARDS), SOME.backlog)) == [*shown(SOME), *cards]
+    assert shown(LedgerView(CARDS[1:], ()), wide=True) == [
+        "NODE DRIVER MODEL CARD CLAIMED CLAIMS HELD BY",
+        f"b {DRIVER} NVIDIA L4 gpu-0 24576 of 24576 MiB 1 other/z: 24576",
+    ]
+
+
+def test_nodes_with_cards_are_summed_up_by_node_and_in_all():
+    view = LedgerView(CARDS, ())
+    assert [" ".join(line.split()) for line in lines_by_node(view)] == [
+        "NODE CARDS FREE CLAIMS",
+        "a 2 39529 of 163840 MiB 2",
+        "b 1 0 of 24576 MiB 1",
+    ]
+    assert list(totals(view)) == [
+        "total: 39529 of 188416 MiB of GPU memory free to claims, on 3 cards of 2 nodes"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        (Filter(), [("gpu-0", 0), ("gpu-0", 1), ("gpu-0", None), ("cpu-7", 0)]),
+        (Filter(node="gpu-*"), [("gpu-0", 0), ("gpu-0", 1), ("gpu-0", None)]),
+        (Filter(namespace="team"), [("gpu-0", 0)]),
+        (Filter(queue="Q_1"), [("gpu-0", 0)]),
+        (Filter(queue="other"), []),
+        (Filter(free=4), [("cpu-7", 0)]),
+        (Filter(free=1, node="gpu-?"), []),
+    ],
+)
+def test_filters_leave_whole_gpus(asked, expected):
+    found = asked.apply(SOME)
+    assert [(each.name, gpu.index) for each in found.nodes for gpu in each.gpus] == expected
+    assert bool(found.backlog) is (asked in {Filter(), Filter(namespace="team")})
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        (Filter(node="b*"), ["b"]),
+        (Filter(namespace="team"), ["a"]),
+        (Filter(queue="q"), []),
+        (Filter(free=1), []),
+    ],
+)
+def test_cards_are_filtered_too_and_have_no_slices(asked, expected):
+    found = asked.apply(LedgerView(CARDS, ()))
+    assert [card.node for node in found.nodes for card in node.cards] == expected

@@ -16,16 +16,15 @@ from modes.facts import NodeFact, PodFact
 from modes.units import POOL, profile_of_resource
 from tests.ledger.cluster import eighths
 from tests.web.asking import Source, get, is_whole, page_of, panels, rows, watching
+from web.links import Link, read_link
 from web.panels import MAX_DENIALS, MAX_UNLIMITED, MAX_WAITING
 from web.rows import node_row
 from web.source import (
     About,
     AdmittedPod,
-    Link,
     NodeNotes,
     UnlimitedPrograms,
     WaitingReason,
-    read_link,
 )
 
 ABOUT = About(role=lambda: "leading")
