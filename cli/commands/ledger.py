@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -26,7 +24,6 @@ from cli.printing import say, say_json, table
 from modes.resource_names import ONE_GPU_RESOURCE
 
 if TYPE_CHECKING:
-    from cli.ledger_filter import Filter
     from cluster.kube_client import ApiServer
     from describe.uninjected import Uninjected
     from modes.resource_names import ResourceNames
@@ -61,7 +58,9 @@ def ledger(  # noqa: PLR0913 each is an option of the command
     use: Annotated[
         bool,
         typer.Option(
-            "--use", help="One line for each share: what its pod uses of it, as the node's agent measures it."
+            "--use",
+            help="One line for each share: what its pod uses of it, as the node's agent measures it; and the"
+            " GPU hours of namespaces and queues.",
         ),
     ] = False,
     uninjected: Annotated[
@@ -100,15 +99,16 @@ def ledger(  # noqa: PLR0913 each is an option of the command
             fail("--use, --uninjected and --suggest read once: leave out --watch")
         if use + uninjected + suggest > 1:
             fail("--use, --uninjected and --suggest print other things: choose one")
+        # Here and not above: help does not wait for the ledger's code.
+        from cli.use_tables import print_suggestions, print_uses  # noqa: PLC0415
+
+        as_json = output is LedgerOutput.JSON
         if use:
-            _print_uses(asked, output, kubeconfig, context)
+            print_uses(asked, release, kubeconfig, context, as_json=as_json)
             return
         if asked != Filter(namespace=namespace):
             fail("--uninjected and --suggest go with --namespace: leave out --node, --queue and --free")
         if suggest:
-            from cli.suggestion_table import print_suggestions  # noqa: PLC0415
-
-            as_json = output is LedgerOutput.JSON
             print_suggestions(namespace, release, kubeconfig, context, as_json=as_json)
             return
         question = partial(_uninjected, names=resource_names_of(gpu_resource), namespace=namespace)
@@ -116,19 +116,6 @@ def ledger(  # noqa: PLR0913 each is an option of the command
             _print_uninjected(ask(kubeconfig, context, question, "pods cannot be listed"), output)
         )
     show(source(kubeconfig, context), asked, output, watch=watch)
-
-
-def _print_uses(asked: Filter, output: LedgerOutput, kubeconfig: Path | None, context: str | None) -> None:
-    # Here and not above: the other subcommands must start without the Kubernetes client.
-    from cli.share_use_table import use_as_json, use_lines  # noqa: PLC0415
-    from describe.share_uses import held_shares, read_uses  # noqa: PLC0415
-
-    view, uses = ask(kubeconfig, context, read_uses, "no GpuLedgers and GpuNodes")
-    shares = held_shares(asked.apply(view), uses)
-    if output is LedgerOutput.JSON:
-        say_json([use_as_json(each) for each in shares])
-    else:
-        say(use_lines(shares, datetime.now(UTC)))
 
 
 async def _uninjected(api: ApiServer, names: ResourceNames, namespace: str | None) -> list[Uninjected]:
