@@ -9,9 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from cli.manifests import STANDARD_INPUT, ManifestError, read_inventory
-from cli.options import fail, read_policies
-from modes.facts import NodeFact
+from cli.manifests import STANDARD_INPUT
+from cli.options import read_policies
 from policies.loading.clearml_chart import read_chart_values
 from policies.loading.lint import lint
 from policies.loading.loader import load_policies, parse_policies
@@ -42,22 +41,11 @@ class CheckLine:
 QueueReport = Callable[[Path, Sequence[Document]], Iterator[CheckLine]]
 
 
-def check_paths(
-    paths: Sequence[Path], policies: Path, inventory: Path | None, namespace: str
-) -> tuple[list[CheckLine], bool]:
+def check_paths(paths: Sequence[Path], policies: Path, namespace: str) -> tuple[list[CheckLine], bool]:
     """Return the results, and whether every path could be read; end the command for unusable options."""
-    policy_set = read_policies(policies)
-    nodes = _nodes(inventory, policy_set)
-    report = partial(_of_queues, policy_set=policy_set, namespace=namespace, nodes=nodes)
+    report = partial(_of_queues, policy_set=read_policies(policies), namespace=namespace)
     lines: list[CheckLine] = []
-    return lines, all(_check(path, report, lines) for path in list(paths))
-
-
-def _nodes(inventory: Path | None, policy_set: PolicySet) -> list[NodeFact] | None:
-    try:
-        return read_inventory(inventory, policy_set.resource_names).nodes if inventory is not None else None
-    except ManifestError as error:
-        fail(str(error))
+    return lines, all(_check(path, report, lines) for path in paths)
 
 
 def _check(path: Path, report: QueueReport, lines: list[CheckLine]) -> bool:
@@ -104,7 +92,7 @@ def _foreign(data: Any) -> str | None:
     if not isinstance(kind, str) or "apiVersion" not in data:
         return None
     if kind in {"Node", "NodeList"}:
-        return f"is a Kubernetes object of kind {kind}: give nodes to --inventory"
+        return f"is a Kubernetes object of kind {kind}: give nodes to `explain --inventory`"
     # Here and not above: see _of_queues.
     from cli.pod_templates import pod_templates  # noqa: PLC0415
 
@@ -127,17 +115,13 @@ def _default(documents: Sequence[Document]) -> dict[str, bytes]:
 
 
 def _of_queues(
-    path: Path,
-    documents: Sequence[Document],
-    policy_set: PolicySet,
-    namespace: str,
-    nodes: Sequence[NodeFact] | None,
+    path: Path, documents: Sequence[Document], policy_set: PolicySet, namespace: str
 ) -> Iterator[CheckLine]:
     # Here and not above: help and usage errors do not wait for the webhook's code.
     from cli.queue_report import report_queues  # noqa: PLC0415
 
     found = read_chart_values(path.name, documents)
-    reported, problems = report_queues(found, policy_set, namespace, nodes)
+    reported, problems = report_queues(found, policy_set, namespace)
     yield from (CheckLine("ok", str(path), text=line) for line in reported)
     yield from (_line(path.parent, problem, "error") for problem in problems)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cli.checked_files import CheckLine
 
 
-def check(  # noqa: PLR0913 each is an option of the command
+def check(
     paths: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -28,12 +28,6 @@ def check(  # noqa: PLR0913 each is an option of the command
     ] = None,
     *,
     filename: FilenameOption = None,
-    inventory: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Nodes as printed by kubectl, to show how many pods of a queue fit."
-        ),
-    ] = None,
     policies: PoliciesOption = DEFAULT_POLICIES,
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="Namespace of the tasks of ClearML's queues.")
@@ -47,7 +41,7 @@ def check(  # noqa: PLR0913 each is an option of the command
     # Here and not above: help does not wait for the policies' code.
     from cli.checked_files import check_paths  # noqa: PLC0415
 
-    lines, all_read = check_paths(files_of(paths, filename), policies, inventory, namespace)
+    lines, all_read = check_paths(files_of(paths, filename), policies, namespace)
     if output is OutputFormat.JSON:
         say_json(lines)
     else:
