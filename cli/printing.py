@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -57,6 +58,11 @@ def camel(name: str) -> str:
     """Return the key in JSON of a field."""
     first, *rest = name.split("_")
     return first + "".join("MiB" if each == "mib" else each[:1].upper() + each[1:] for each in rest)
+
+
+def rfc3339(seconds: float | None) -> str | None:
+    """Return Unix time as text, in whole seconds; None for none."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if seconds else None
 
 
 Cell = str | Sequence[tuple[str, str]]

@@ -14,7 +14,7 @@ import typer
 from cli.cluster import ask
 from cli.ledger_filter import Filter
 from cli.options import fail, release_of
-from cli.printing import camel, say, say_json, table
+from cli.printing import camel, rfc3339, say, say_json, table
 from ledger.queue_names import sanitised
 from ledger.use import HOUR_SECONDS, PodUses, shares_in_use, time_text
 
@@ -133,7 +133,7 @@ def gpu_hours(history: Sequence[OwnerUse]) -> Iterator[dict[str, Any]]:
     for (namespace, queue), group in groupby(ordered, lambda each: (each.namespace, each.queue)):
         of_queue = list(group)
         hours = sum(each.held_seconds / max(1, each.size.amount) for each in of_queue) / HOUR_SECONDS
-        since = _time(min(each.first_seen for each in of_queue))
+        since = rfc3339(min(each.first_seen for each in of_queue))
         yield {"namespace": namespace, "queue": queue, "gpuHours": round(hours, 2), "since": since}
 
 
@@ -160,7 +160,7 @@ def owner_as_json(found: OwnerUse) -> dict[str, Any]:
         "enoughSlices": found.size.slices(found.enough),
         "enoughMiB": found.size.mib(found.enough),
         "measuredHours": round(found.seconds / HOUR_SECONDS, 2),
-        "lastSeen": _time(found.last_seen),
+        "lastSeen": rfc3339(found.last_seen),
     }
 
 
@@ -213,7 +213,3 @@ def _size(size: GpuSize, held: int) -> dict[str, Any]:
         "claimedMiB": size.mib(held),
         "cardMiB": size.mib(size.amount),
     }
-
-
-def _time(seconds: int) -> str | None:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if seconds else None

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -15,7 +15,7 @@ import typer
 from baremetal.store import StoreError, TaskStore
 from baremetal.task import OVER, Task
 from cli.options import OutputFormat, OutputOption, fail
-from cli.printing import say, say_json, table
+from cli.printing import camel, facts, rfc3339, say, say_json, table
 from cli.task_options import FOLLOW_SECONDS, StateOption, add_task, is_running, open_store
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def tasks(*, output: OutputOption = OutputFormat.TEXT, state: StateOption = None
     except StoreError as error:
         fail(str(error))
     if output is OutputFormat.JSON:
-        say_json([_shown(task) for task in listed])
+        say_json([_as_json(task) for task in listed])
         return
     lines = list(_machine_lines(machine, running, runs=is_running(folder)))
     rows = [("NUMBER", "QUEUE", "STATE", "GPUS", "SLICES", "TIME", "COMMAND"), *map(_row, listed)]
@@ -175,7 +175,8 @@ def _duration(task: Task) -> str:
     return f"{how} {hours}:{rest // 60:02}:{rest % 60:02}"
 
 
-def _shown(task: Task) -> Task:
-    """Return a task without its variables, which may hold secrets."""
+def _as_json(task: Task) -> dict[str, Any]:
+    """Return a task for `-o json`, without its variables, which may hold secrets."""
     without = msgspec.structs.replace(task.submission, env={})
-    return msgspec.structs.replace(task, submission=without)
+    times = {name: rfc3339(getattr(task, name)) for name in ("submitted_at", "started_at", "ended_at")}
+    return facts(task) | {"submission": facts(without)} | {camel(name): time for name, time in times.items()}

@@ -19,7 +19,7 @@ from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
 from testbed.registration import labelled_pod
 
-USED = "fraction_injector_snapshot_slices_used"
+USED = "fraction_injector_snapshot_slices_allocated"
 """What the webhook knows of; of all nodes of the API server that tests share."""
 
 

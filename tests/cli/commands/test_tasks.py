@@ -3,6 +3,7 @@
 import json
 import time
 from contextlib import closing
+from datetime import datetime
 
 import pytest
 
@@ -105,6 +106,8 @@ def test_tasks_as_json_hold_no_variables(call, store, monkeypatch):
     [task] = json.loads(output)
     assert (code, task["number"], task["submission"]["command"]) == (0, 1, ["true"])
     assert "of-the-user" not in output
+    assert datetime.fromisoformat(task["submittedAt"]).tzinfo is not None
+    assert task["startedAt"] is None
 
 
 def test_the_log_of_the_latest_attempt_is_printed_as_it_is_with_the_note_behind_it(call, store, tmp_path):
