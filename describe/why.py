@@ -100,7 +100,8 @@ class WhyQuery:
         details = details_of(data, self._now)
         stored = _stored(data)
         summary = await self._summary(found, details, stored.constraints)
-        summary = replace(summary, not_considered=stored.spec.not_considered)
+        asks_model = bool(kinds_of(stored).models)
+        summary = replace(summary, not_considered=stored.spec.not_considered, asks_model=asks_model)
         if details.phase == "Running" and found.fact.node is not None and found.fact.counted_slices:
             summary = replace(summary, uses=await self._uses(found.fact))
         if found.injected is not None and found.injected.has_claim:

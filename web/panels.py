@@ -51,6 +51,8 @@ class WaitingRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Profile of the MIG instance for which it waits."""
     id: str = ""
     """Of a reservation: as that of `HeldShare`."""
+    place: str = ""
+    """In the line of a quota, such as "2 of 5"."""
 
 
 class QuotaUse(msgspec.Struct, frozen=True, gc=False):
@@ -155,6 +157,7 @@ class PanelMaker:
             queue,
             profile,
             "" if pending.kind == "pod" else id_of(pending.name),
+            why.place,
         )
 
     async def _quotas(self) -> tuple[QuotaUse, ...]:

@@ -78,6 +78,8 @@ class WaitingReason:
     """A few words, the same for all pods that wait for the same."""
     text: str = ""
     """One paragraph on this pod; empty if there is no more to say."""
+    place: str = ""
+    """Its place in the line of a quota, such as "2 of 5"; empty if it is in none."""
 
 
 async def _no_reason(_waiting: PendingView) -> WaitingReason:

@@ -154,7 +154,7 @@ def test_panels_say_what_is_free_who_waits_and_what_quotas_hold():
     source.set_pod("w", node=None, slices=2, queues=("half",))
 
     async def why(pending):
-        return WaitingReason("no room", f"{pending.name} waits for room")
+        return WaitingReason("no room", f"{pending.name} waits for room", "2 of 5")
 
     page = page_of(
         source, why_waiting=why, quotas=lambda: [Quota("namespace", "team", 10, 4, memory_mib=163840)]
@@ -171,6 +171,7 @@ def test_panels_say_what_is_free_who_waits_and_what_quotas_hold():
             "cause": "no room",
             "why": "w waits for room",
             "queue": "half",
+            "place": "2 of 5",
         }
     ]
     assert [(use["unit"], use["used"], use["limit"]) for use in found["quotas"]] == [
