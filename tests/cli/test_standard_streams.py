@@ -7,11 +7,12 @@ import sys
 
 import pytest
 
+from cli.app import app
 from cli.demonstration import _show
 from cli.standard_streams import CANNOT_WRITE, standard_streams
 from testbed.process import WAIT_S
 from tests.cli.commands.test_demo import answers
-from tests.cli.running import CHECKOUT, COMMAND, app_of
+from tests.cli.running import CHECKOUT, COMMAND
 
 TERMINALS = [
     ("ascii", "strict", "1"),
@@ -61,7 +62,7 @@ def written(monkeypatch):
 def command(*arguments):
     def end():
         with pytest.raises(SystemExit):
-            app_of(arguments[0])(arguments)
+            app(arguments)
 
     return end
 

@@ -10,12 +10,16 @@ from cli.app import app
 from cli.subcommands import GROUPS, PROCESSES, SECTIONS, SUBCOMMANDS
 from tests.cli.running import CHECKOUT, run
 
-COMMANDS = typer.main.get_command(app).commands
+ROOT = typer.main.get_command(app)
+CONTEXT = typer.Context(ROOT)
+COMMANDS = {name: ROOT.get_command(CONTEXT, name) for name in ROOT.list_commands(CONTEXT)}
 LEAVES = {
     (name, *rest): command
     for name, found in COMMANDS.items()
     for rest, command in (
-        [((each,), c) for each, c in found.commands.items()] if hasattr(found, "commands") else [((), found)]
+        [((each,), found.get_command(CONTEXT, each)) for each in found.list_commands(CONTEXT)]
+        if hasattr(found, "list_commands")
+        else [((), found)]
     )
 }
 PRINT_FACTS = [
