@@ -11,6 +11,7 @@ from controller.publish.gpu_ledger import Condition
 from controller.watch.agent_coverage import AgentPods
 from doctor.seen import (
     AgentPod,
+    AgentSays,
     AgentSet,
     Lease,
     LockBinding,
@@ -262,3 +263,14 @@ def ledgers(found: list[Json] | None) -> Mapping[str, tuple[Condition, ...]]:
         _name(each): msgspec.convert(_at(each, "status", "conditions") or (), conditions)
         for each in found or ()
     }
+
+
+class GpuNodeObject(NamedObject):
+    """A GpuNode."""
+
+    status: AgentSays | None = None
+
+
+def reports(found: list[GpuNodeObject] | None) -> Mapping[str, AgentSays]:
+    """Return the agents' reports, by node."""
+    return {each.metadata.name: each.status or AgentSays() for each in found or ()}

@@ -187,15 +187,14 @@ def test_a_node_that_has_the_agents_label_or_another_device_plugin_is_fine():
     assert lines("left", agents=ELSEWHERE, agent_pods=(), node="gpu-2")[0][0] == "ok"
 
 
-@pytest.mark.parametrize("check", ["serving", "cards", "unlimited", "driver-limits", "reserved"])
+@pytest.mark.parametrize("check", ["serving", "cards", "unlimited", "driver-limits"])
 def test_the_last_report_of_an_agent_that_left_is_no_fault(check):
     report = says(
         registered=False,
         missing="the agent has ended",
         unhealthy=[(0, "it is held")],
         driver_limits="no hook",
-        reserve_unknown=(0,),
-        unlimited_count=1,
+        count=1,
     )
     given = {"agent_pods": (), "reports": {"gpu-1": report}}
     assert [level for level, _ in lines(check, agents=ELSEWHERE, **given)] == ["ok"]
@@ -208,7 +207,7 @@ def test_the_last_report_of_an_agent_that_left_is_no_fault(check):
 
 def test_a_card_that_is_unhealthy_is_named_with_what_to_do():
     why = "another device plugin offers it too"
-    [(level, text)] = lines("cards", reports={"gpu-1": says(unhealthy=[(3, why)])})
+    [(level, text)] = lines("cards", reports={"gpu-1": says(indices=(0, 1, 2, 3), unhealthy=[(3, why)])})
     assert level == "failed"
     assert text.startswith(f"node gpu-1: GPU 3 is unhealthy: {why} -- ")
 
@@ -242,6 +241,6 @@ def test_a_card_that_was_lost_before_the_agent_started_is_missing_from_its_repor
 
 
 def test_an_agent_that_finds_no_gpu_fails():
-    assert lines("cards", reports={"gpu-1": says(count=0)})[0][1].startswith(
+    assert lines("cards", reports={"gpu-1": says(indices=())})[0][1].startswith(
         "node gpu-1: its agent finds no GPU"
     )
