@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -24,31 +24,20 @@ FROM_1_36 = "for Kubernetes 1.36 and newer, where mode auto is dra; or set resou
 KINDS = frozenset({"Policy", "Limiter", "Queues"})
 
 
-@dataclass(frozen=True, slots=True)
-class CheckLine:
-    """One result."""
-
-    level: Literal["ok", "note", "error"]
-    file: str
-    """The folder or file, and for problems of a folder the file in it."""
-    line: int = 0
-    """From 1; 0 for a whole file."""
-    path: str = ""
-    """Dotted path of the value."""
-    text: str = ""
+Level = Literal["ok", "note", "error"]
+Result = tuple[Level, Problem]
+"""A result, and its place and text."""
+QueueReport = Callable[[Path, Sequence[Document]], Iterator[Result]]
 
 
-QueueReport = Callable[[Path, Sequence[Document]], Iterator[CheckLine]]
-
-
-def check_paths(paths: Sequence[Path], policies: Path, namespace: str) -> tuple[list[CheckLine], bool]:
+def check_paths(paths: Sequence[Path], policies: Path, namespace: str) -> tuple[list[Result], bool]:
     """Return the results, and whether every path could be read; end the command for unusable options."""
     report = partial(_of_queues, policy_set=read_policies(policies), namespace=namespace)
-    lines: list[CheckLine] = []
+    lines: list[Result] = []
     return lines, all(_check(path, report, lines) for path in paths)
 
 
-def _check(path: Path, report: QueueReport, lines: list[CheckLine]) -> bool:
+def _check(path: Path, report: QueueReport, lines: list[Result]) -> bool:
     """Add the results of a path; return False if it cannot be read."""
     try:
         for line in _fine(path, path, load_policies(path)) if path.is_dir() else _of_file(path, report):
@@ -64,7 +53,7 @@ def _check(path: Path, report: QueueReport, lines: list[CheckLine]) -> bool:
     return True
 
 
-def _of_file(path: Path, report: QueueReport) -> Iterator[CheckLine]:
+def _of_file(path: Path, report: QueueReport) -> Iterator[Result]:
     content, name = _content(path), path.name
     documents = read_documents(name, content)
     if any(isinstance(each.data, dict) and each.data.get("kind") in KINDS for each in documents):
@@ -116,17 +105,17 @@ def _default(documents: Sequence[Document]) -> dict[str, bytes]:
 
 def _of_queues(
     path: Path, documents: Sequence[Document], policy_set: PolicySet, namespace: str
-) -> Iterator[CheckLine]:
+) -> Iterator[Result]:
     # Here and not above: help and usage errors do not wait for the webhook's code.
     from cli.queue_report import report_queues  # noqa: PLC0415
 
     found = read_chart_values(path.name, documents)
     reported, problems = report_queues(found, policy_set, namespace)
-    yield from (CheckLine("ok", str(path), text=line) for line in reported)
+    yield from (("ok", Problem(str(path), 0, "", line)) for line in reported)
     yield from (_line(path.parent, problem, "error") for problem in problems)
 
 
-def _fine(path: Path, folder: Path, policy_set: PolicySet) -> Iterator[CheckLine]:
+def _fine(path: Path, folder: Path, policy_set: PolicySet) -> Iterator[Result]:
     """Yield advice, and what there is."""
     own = [problem for problem in lint(policy_set) if not problem.file.startswith("(")]
     yield from (_line(folder, problem, "note") for problem in own)
@@ -134,8 +123,8 @@ def _fine(path: Path, folder: Path, policy_set: PolicySet) -> Iterator[CheckLine
     limiters = sum("/" not in source.document.file for _, source in parts.limiters.values())
     policies = sum(not source.document.file.startswith("(") for _, source in parts.policies.values())
     counts = f"policies: {policies}, limiters of your own: {limiters}, queues: {len(parts.queues)}"
-    yield CheckLine("ok", str(path), text=f"{path} is fine ({counts}), digest {policy_set.digest}")
+    yield "ok", Problem(str(path), 0, "", f"{path} is fine ({counts}), digest {policy_set.digest}")
 
 
-def _line(folder: Path, problem: Problem, level: Literal["note", "error"]) -> CheckLine:
-    return CheckLine(level, str(folder / problem.file), problem.line, problem.path, problem.rule)
+def _line(folder: Path, problem: Problem, level: Level) -> Result:
+    return level, replace(problem, file=str(folder / problem.file))

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cli.options import UNUSABLE, FilenameOption, OutputFormat, OutputOption, PoliciesOption, files_of
 from cli.printing import say, say_json
-from policies.model.problems import Problem
 from service.options import DEFAULT_POLICIES
 
 if TYPE_CHECKING:
-    from cli.checked_files import CheckLine
+    from policies.model.problems import Problem
 
 
 def check(
@@ -41,20 +40,18 @@ def check(
     # Here and not above: help does not wait for the policies' code.
     from cli.checked_files import check_paths  # noqa: PLC0415
 
-    lines, all_read = check_paths(files_of(paths, filename), policies, namespace)
+    results, all_read = check_paths(files_of(paths, filename), policies, namespace)
     if output is OutputFormat.JSON:
-        say_json(lines)
+        say_json([_as_json(*each) for each in results])
     else:
-        for line in lines:
-            _print(line)
+        for level, found in results:
+            text = found.rule if level == "ok" else f"{'note: ' * (level == 'note')}{found}"
+            say(text, err=level == "error")
     if not all_read:
         raise typer.Exit(UNUSABLE)
-    raise typer.Exit(1 if any(line.level == "error" for line in lines) else 0)
+    raise typer.Exit(1 if any(level == "error" for level, _ in results) else 0)
 
 
-def _print(line: CheckLine) -> None:
-    if line.level == "ok":
-        say(line.text)
-        return
-    problem = str(Problem(line.file, line.line, line.path, line.text))
-    say(f"note: {problem}" if line.level == "note" else problem, err=line.level == "error")
+def _as_json(level: str, found: Problem) -> dict[str, Any]:
+    place = {"file": found.file, "line": found.line, "path": found.path}
+    return {"level": level, **place, "text": found.rule}

@@ -84,10 +84,3 @@ def test_an_endless_file_is_read_to_the_cap(monkeypatch):
         read_objects(Path("/dev/zero"))
     with pytest.raises(ManifestError, match=r"/dev/zero: is larger than 0 MiB: split it"):
         read_inventory(Path("/dev/zero"), ResourceNames())
-
-
-def test_yaml_has_a_smaller_cap_and_names_the_quicker_form(monkeypatch):
-    monkeypatch.setattr("cli.kubernetes_yaml.MAX_YAML_BYTES", 20)
-    assert read_documents(b'{"kind": "Pod", "a": "bcd"}') == [{"kind": "Pod", "a": "bcd"}]
-    with pytest.raises(UnusableTextError, match="let kubectl write it with -o json"):
-        read_documents(b"kind: Pod\na: bcdefghijklmnop")

@@ -8,10 +8,8 @@ import sys
 import pytest
 
 from cli.app import app
-from cli.demonstration import _show
 from cli.standard_streams import CANNOT_WRITE, standard_streams
 from testbed.process import WAIT_S
-from tests.cli.commands.test_demo import answers
 from tests.cli.running import CHECKOUT, COMMAND
 
 TERMINALS = [
@@ -71,12 +69,6 @@ def command(*arguments):
 def test_no_encoding_and_no_width_stops_a_command(arguments, written):
     for terminal in TERMINALS:
         assert any(written(command(*arguments), *terminal)), terminal
-
-
-def test_the_demo_draws_in_plain_letters_what_an_encoding_lacks(written):
-    out, _ = written(lambda: _show(answers()), "latin-1", columns="1")
-    assert b"typo" in out
-    assert b"#######." in out
 
 
 def ended(*arguments, environment=None, **streams):
