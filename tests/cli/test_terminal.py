@@ -4,7 +4,6 @@ import json
 import re
 
 import pytest
-import yaml
 
 from cli.ledger_table import lines
 from ledger.view import GpuView, Holding, LedgerView, NodeView, PendingView
@@ -60,56 +59,6 @@ def test_a_name_makes_no_second_line_in_explain():
     ours = evil_pod(metadata={"name": "a\nb: allowed (injected)"})
     result = invoke("explain", "-", "--inventory", INVENTORY, text=ours)
     assert result.stdout == "a\\nb: allowed (injected): allowed (not-labelled)\n"
-
-
-@pytest.mark.parametrize(
-    "found",
-    [
-        {"kind": "Node", "metadata": {"name": EVIL}, "status": {"allocatable": {"nvidia.com/gpu-0": EVIL}}},
-        {"kind": "Node", "metadata": EVIL},
-        {"kind": EVIL},
-    ],
-)
-def test_an_inventory(found, tmp_path):
-    file = tmp_path / "nodes\x1b[31m.yaml"
-    file.write_text(json.dumps(found))
-    assert invoke("explain", "-", "--inventory", file, text=evil_pod()).returncode == 2
-
-
-def values(name=EVIL, label="0.500", **template):
-    queue = {"templateOverrides": {"labels": {"clearml-injector/fraction": label}, **template}}
-    return {"agentk8sglue": {"queues": {name: queue}}}
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        values(),
-        values(label=EVIL),
-        values(resources={"limits": {"clear.ml/fraction-1": EVIL, EVIL: 1}}),
-        values(label="0.500", resources={"limits": {"clear.ml/fraction-" + EVIL: "0.5"}}),
-        values(**{EVIL: 1}),
-        {"agentk8sglue": EVIL},
-    ],
-)
-def test_queues_check(content, tmp_path):
-    file = tmp_path / "values\x1b[31m.yaml"
-    file.write_text(yaml.safe_dump(content))
-    invoke("check", file)
-
-
-@pytest.mark.parametrize("command", ["check", "show"])
-@pytest.mark.parametrize(
-    "changes",
-    [{EVIL: 1}, {"limiter": EVIL}, {"fractions": {EVIL: 1}}, {"env": {"A": EVIL}}, {"resources": {EVIL: 1}}],
-)
-def test_policy_check_and_show(changes, command, tmp_path):
-    (tmp_path / "default\x1b[31m.yaml").write_text(
-        yaml.safe_dump({"kind": "Policy", "name": "default", **changes})
-    )
-    where = ["check", tmp_path] if command == "check" else ["policy", "show", "--policies", tmp_path]
-    result = invoke(*where)
-    assert result.returncode == 0 or "default\\x1b[31m.yaml:" in result.stderr
 
 
 def test_the_ledger():

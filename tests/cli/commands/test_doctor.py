@@ -172,12 +172,6 @@ def test_a_labelled_pod_is_tried_in_a_dry_run_unless_that_is_switched_off(ask):
     assert "a labelled pod" not in ended.stdout
 
 
-def test_without_the_right_to_create_pods_none_is_tried(ask):
-    ended, api = ask(OBJECTS)
-    assert level_of(ended, "you lack the right to create pods in namespace default") == "skipped"
-    assert [path for method, path, *_ in api.asked if method != "GET"] == [REVIEWS]
-
-
 def status_of(containers=(), init=(), **conditions):
     return {
         "conditions": [
@@ -261,18 +255,3 @@ def test_an_agent_without_rights_is_explained_by_its_log(ask):
         assert level_of(ended, "no agent has reported from this node yet") == "failed"
     _, api = ask({**OBJECTS, f"{OWN}/pods": {"items": [pod]}})
     assert path not in [asked for _, asked, *_ in api.asked]
-
-
-def test_pods_of_other_charts_are_none_of_ours(ask):
-    status = status_of([container("agent", {"waiting": {"reason": "ErrImagePull"}})])
-    pod = agent_pod("clearml-agent-a", status)
-    ended, _ = ask({**OBJECTS, f"{OWN}/pods": {"items": [pod]}})
-    assert level_of(ended, "no pod of the agent waits") == "ok"
-
-
-def test_a_pod_with_both_labels_is_counted_once(ask):
-    labels = {"clearml-injector/fraction": "0.5", "clearml-injector/gpu-memory": "1Gi"}
-    pod = {"metadata": {"name": "a", "namespace": "n", "labels": labels}, "spec": {"containers": []}}
-    ended, _ = ask({**OBJECTS, "/api/v1/pods": {"items": [pod]}})
-    what = "1 labelled pods were never injected, and nothing limits them: n/a --"
-    assert level_of(ended, what) == "warning"

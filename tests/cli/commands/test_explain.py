@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import jsonpatch
 import pytest
 
 from testbed.gpu_nodes import GpuNode
@@ -44,15 +43,6 @@ def test_the_printed_object_has_exactly_the_documented_keys(name, explained):
     else:
         assert isinstance(facts["index"], int)
         assert isinstance(facts["memoryMiB"], int)
-
-
-def test_an_injected_pod_is_printed_as_it_would_be_stored():
-    facts = facts_of(as_yaml(pod(containers=[container(limits={"nvidia.com/gpu": 1})])))
-    assert facts["code"] == "injected"
-    sent = pod(containers=[container(limits={"nvidia.com/gpu": "1"})])
-    assert jsonpatch.apply_patch(sent, facts["patch"]) == facts["pod"]
-    assert facts["pod"]["metadata"]["annotations"]["clearml-injector/gpu-index"] == str(facts["index"])
-    assert (facts["policy"], facts["queue"], facts["limiter"]) == ("default", None, "hami-core")
 
 
 def test_pods_for_which_nothing_is_left_are_said_to_wait():

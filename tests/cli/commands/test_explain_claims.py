@@ -86,14 +86,6 @@ def test_a_pod_waits_if_claims_hold_too_much_of_all_its_cards(explain):
     assert facts["hasRoom"] is True
 
 
-def test_mib_need_no_assumption_of_the_policy_if_the_inventory_has_cards(explain):
-    asks = pod(fraction=None, labels={"clearml-injector/gpu-memory": "10Gi"})
-    alone = explain(found=asks)
-    assert alone.returncode == 1
-    assert f"the inventory has no cards of DRA driver {DRIVER}: {ADD}" in lines_of(alone)
-    assert facts_of(explain(*SLICES, found=asks, output="json"))["allowed"]
-
-
 def test_without_cards_of_its_driver_it_says_what_the_inventory_lacks(explain):
     others = offered(model(40, "gpu-0", driver=NVIDIA_DRIVER), driver=NVIDIA_DRIVER)
     lines = lines_of(explain(others))

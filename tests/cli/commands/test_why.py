@@ -164,28 +164,10 @@ def test_a_refused_job_is_explained_by_its_event(ask):
 OTHERS = {"items": [event("Job", f"other-{number}", "FailedCreate", "no") for number in range(3)]}
 
 
-def test_a_refusal_is_found_behind_however_many_of_others(ask):
-    of_above = {"items": [event("ReplicaSet", "train-6f7", "FailedCreate", DENIED)]}
-    ended = ask({REFUSALS: [OTHERS, OTHERS, of_above]})
-    assert ended.returncode == 0
-    assert "ReplicaSet team/train-6f7 could not create a pod. It was rejected 3 times" in ended.stdout
-    older = event("Job", "train", "FailedCreate", "an older refusal") | {"lastTimestamp": ago(3000)}
-    ended = ask({REFUSALS: [{"items": [older]}, {"items": [event("Job", "train", "FailedCreate", DENIED)]}]})
-    assert "The injector denied it: use 0.500." in ended.stdout
-
-
 def test_of_more_warnings_than_are_read_it_says_so(ask):
     ended = ask({REFUSALS: [OTHERS] * (MAX_PAGES + 1)})
     assert ended.returncode == 1
     assert ended.stderr.startswith(f"Not read: Events: there are more than {MAX_PAGES * PAGE}\n")
-
-
-def test_a_list_that_breaks_off_is_shown_as_far_as_it_was_read(ask):
-    own = {"items": [event("Job", "train", "FailedCreate", DENIED)]}
-    ended = ask({REFUSALS: [own, ApiError(410, "expired")]})
-    assert ended.returncode == 0
-    assert "The injector denied it: use 0.500." in ended.stdout
-    assert ended.stderr == "Not read: Events: the API server answered 410: expired\n"
 
 
 def test_a_pod_that_is_gone_and_a_name_that_nobody_knows_end_with_1(ask):
@@ -206,12 +188,6 @@ def test_without_rights_it_says_so(ask):
     ended = ask({})
     assert ended.returncode == 1
     assert "Its Events could not be read." in ended.stdout
-
-
-def test_an_escape_sequence_of_a_pod_author_stays_text(ask):
-    pod = waiting()
-    pod["status"]["conditions"][0]["message"] = "\x1b]0;owned\x07 Insufficient nvidia.com/gpu-3"
-    assert "\x1b" not in ask({f"{NAMESPACE}/pods/train": pod}).stdout
 
 
 @pytest.mark.parametrize(
@@ -238,11 +214,6 @@ def test_the_namespace_is_that_of_the_context(tmp_path):
     assert namespace_of(file, "other") == "default"
     assert namespace_of(tmp_path / "missing") == "default"
     assert namespace_of(None) == "default"
-
-
-def test_a_gpu_node_that_could_not_be_read_is_named(ask):
-    ended = ask({**running(), f"{REPORTS}/gpu-0": ApiError(500, "no")})
-    assert "Not read: the GpuNode, which shows what it uses" in ended.stderr
 
 
 @pytest.mark.parametrize("labels", [{"clearml-injector/fraction": "0.500"}, {}])

@@ -5,12 +5,11 @@ import json
 import pytest
 
 from cluster.kube_client import ApiError
-from kube.dra import CLAIM_NAME, DRIVER, ClaimNames
+from kube.dra import CLAIM_NAME, DRIVER
 from kube.names import GPU_NODES_PATH, RESOURCE_CLAIMS_PATH, RESOURCE_SLICES_PATH
 from modes.claim import ClaimedShare, template_name, template_spec
 from modes.fraction import Fraction
 from tests.cli.commands.why_api import NAMESPACE, ago, event, waiting
-from tests.cluster.objects import node
 from tests.controller.watch.test_card_claims import claim, result
 from tests.controller.watch.test_claim_cards import gpu, resource_slice
 
@@ -106,46 +105,12 @@ def test_the_claim_is_there_for_scripts(ask):
     assert json.loads(ask({POD: waiting()}, "-o", "json").stdout)[0]["claim"] is None
 
 
-def test_nodes_that_the_pod_cannot_use_are_left_out(ask):
-    pod, other = claiming(), node("b")
-    pod["spec"]["nodeSelector"] = {"zone": "x"}
-    cordoned = node("a") | {"spec": {"unschedulable": True}}
-    said = ask({**KNOWN, POD: pod, "/api/v1/nodes": {"items": [cordoned, other]}}).stdout
-    assert "Cards that it accepts: 4, none of which can be used." in said
-    assert "Left out: a (cordoned or not ready), b (excluded by the pod's nodeSelector" in said
-
-
-def test_a_custom_driver_is_known_by_its_claim(ask):
-    names = ClaimNames("cards.example.com", "vram", "model")
-    share = ClaimedShare("gpu.example.com", Fraction(4, 8), (81920,), custom=names)
-    found = {POD: claiming(template=template_name(share))}
-    made = claim(name="train-x") | {"spec": template_spec(share)["spec"]}
-    device = {"name": "gpu-0", "capacity": {"vram": {"value": "80Gi"}}, "allowMultipleAllocations": True}
-    held = result(driver="gpu.example.com", pool="a", request="gpu/m81920", consumedCapacity={"vram": "50Gi"})
-    found[f"{RESOURCE_SLICES_PATH}?spec.driver=gpu.example.com"] = slices(
-        resource_slice("a", device, node="a", driver="gpu.example.com")
-    )
-    found |= {CLAIM: made, RESOURCE_CLAIMS_PATH: slices(made, claim(held, name="one"))}
-    said = ask(found).stdout
-    assert "40960 MiB of a card with 81920 MiB, offered by driver gpu.example.com." in said
-    assert "Cards with 81920 MiB: 1; none has enough room, the most free is 30720 of 81920 MiB on a." in said
-    found[CLAIM] = claim(held, name="train-x") | {"spec": made["spec"]}
-    assert "holds 51200 MiB of gpu-0" in ask(found).stdout
-
-
 SHARED = Fraction(6, 8).shared_by([Fraction(4, 8), Fraction(2, 8)])
 
 
 def of_several(share):
     found = {POD: claiming(template=template_name(share))}
     return {**KNOWN, **found, CLAIM: claim(name="train-x") | {"spec": template_spec(share)["spec"]}}
-
-
-def test_containers_that_share_a_card_need_room_for_all_of_them(ask):
-    assert "a claim of 0.75 of a card, offered" in ask(of_several(ClaimedShare(DRIVER, SHARED))).stdout
-    parts = [Fraction.of_memory(mib, 8) for mib in (4096, 1431)]
-    memory = ClaimedShare(DRIVER, Fraction.of_memory(5527, 8).shared_by(parts), (40960, 81920))
-    assert "a claim of 5527 MiB of a card, offered" in ask(of_several(memory)).stdout
 
 
 @pytest.mark.parametrize("error", [ApiError(403, "forbidden"), ApiError(404, "not served")])
@@ -174,12 +139,6 @@ def test_a_template_that_is_missing(ask):
     assert f"Its ResourceClaimTemplate {TEMPLATE} does not exist, so Kubernetes cannot create" in said
     assert "within a minute, delete the pod, so that ReplicaSet web-1 creates another." in said
     assert said.endswith("Kubernetes reports: PodResourceClaim gpu-fraction: not found.\n")
-
-
-def test_a_claim_that_is_not_created_yet(ask):
-    ended = ask({POD: claiming(None), TEMPLATE_PATH: {"spec": {"spec": SPEC}}})
-    assert "a claim of 0.5 of a card, offered" in ended.stdout
-    assert "Kubernetes has not created its ResourceClaim yet: ask again" in ended.stdout
 
 
 def bound(phase):
@@ -218,11 +177,6 @@ def test_hostile_texts_in_a_claim_do_not_reach_the_terminal(ask):
     assert ended.returncode == 0
     assert "\x1b" not in ended.stdout
     assert len(ended.stdout) < 2000
-
-
-def test_model_and_memory_that_the_pod_asks_for_narrow_the_cards(ask):
-    kinds = {"clearml-injector/gpu-model": "H100"}
-    assert "No such card is offered" in ask({**KNOWN, POD: claiming(**kinds)}).stdout
 
 
 def test_of_containers_that_may_part_no_amount_of_one_card_is_said(ask):
