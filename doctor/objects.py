@@ -141,14 +141,6 @@ class _PodMetadata(msgspec.Struct):
     labels: dict[str, str] = {}
 
 
-class _ConfigMapSource(msgspec.Struct):
-    name: str = ""
-
-
-class _Volume(msgspec.Struct, rename="camel"):
-    config_map: _ConfigMapSource | None = None
-
-
 class _Port(msgspec.Struct, rename="camel"):
     container_port: int
     name: str = ""
@@ -161,7 +153,6 @@ class _Container(msgspec.Struct):
 class _PodSpec(msgspec.Struct, rename="camel"):
     node_name: str = ""
     containers: list[_Container] = []
-    volumes: list[_Volume] = []
 
 
 class ReleasePod(msgspec.Struct):
@@ -175,11 +166,6 @@ class ReleasePod(msgspec.Struct):
     def component(self) -> str:
         """Which part of a chart it is; empty if it does not say."""
         return self.metadata.labels.get("app.kubernetes.io/component", "")
-
-    @property
-    def config_maps(self) -> frozenset[str]:
-        """Names of the ConfigMaps that it mounts."""
-        return frozenset(each.config_map.name for each in self.spec.volumes if each.config_map is not None)
 
     @property
     def health_port(self) -> int | None:

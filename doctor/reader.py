@@ -182,7 +182,7 @@ class _Reader:
     ) -> Read[tuple[ServingPod, ...]] | NotRead:
         if isinstance(pods, NotRead):
             return pods
-        ask = partial(read_processes, self._api, self._namespace, self._policies, pods.value)
+        ask = partial(read_processes, self._api, self._namespace, self._name, pods.value)
         return await _read(f"to get pods/proxy {self.here}", ask, lambda found: found or ())
 
     async def certificates(self) -> Read[Observation] | NotRead:

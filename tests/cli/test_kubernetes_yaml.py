@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.kubernetes_yaml import MAX_ALIASED, MAX_DEPTH, UnusableTextError, depth, read_documents
+from cli.kubernetes_yaml import MAX_ALIASED, MAX_DEPTH, UnusableTextError, read_documents
 from cli.manifests import ManifestError, read_inventory, read_objects
 from modes.resource_names import ResourceNames
 from tests.cli.running import INVENTORY, run
@@ -59,10 +59,6 @@ def test_json_is_bounded_in_depth_too(levels):
     ended = run("explain", "-", "--inventory", INVENTORY, text=text)
     assert ended.returncode == 2
     assert ended.stderr.endswith(f"{NESTED}\n")
-
-
-def test_depth_is_that_of_the_deepest_part():
-    assert [depth(value) for value in (1, [], {}, [1], {"a": [1, {"b": 2}]})] == [0, 0, 0, 1, 3]
 
 
 def test_numbers_of_base_60_are_text_as_in_kubernetes_and_cost_nothing():

@@ -43,13 +43,6 @@ def test_a_card_that_is_not_as_the_label_says_shows_its_own_mib_and_model():
     assert wide == [["H100", "40960"], ["A100", "81920"], ["H100", "40960"], ["A100", "81920"]]
 
 
-def test_names_of_one_kind_keep_what_differs():
-    tasks = [f"clearml-id-4f1c9a7be2d04b6fa3c58d0e1b7296{number:02}" for number in range(50)]
-    gpus = [GpuView(number, 8, (Holding("team", task, "holder", 1),)) for number, task in enumerate(tasks)]
-    drawn = shown(LedgerView((node("gpu-0", *gpus),), ()))
-    assert len({line.split()[-2] for line in drawn[1:]}) == 50
-
-
 def test_pods_that_are_not_listed_are_summed_up_and_no_filter_hides_them():
     held = GpuView(0, 8, (Holding("team", "a", "holder", 2),), unlisted=Unlisted(40, 50, 48))
     view = LedgerView((node("gpu-0", held),), ())

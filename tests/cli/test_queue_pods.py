@@ -85,11 +85,6 @@ def test_what_the_charts_allow_is_fine_and_so_is_a_container_that_the_agent_name
     )
 
 
-@pytest.mark.parametrize("labels", ["{team: a}", "{clearml-injector/fraction: null}"])
-def test_a_template_without_a_label_may_be_privileged(check, labels):
-    assert not check(f"labels: {labels}", "containerSecurityContext: {privileged: true}", "hostPID: true")
-
-
 QUEUES = """\
 agentk8sglue:
   basePodTemplate: {hostPID: true, env: [{name: A, value: 1}]}

@@ -55,12 +55,6 @@ def test_explain(text, output):
     invoke("explain", "-", "--inventory", INVENTORY, "--output", output, text=text)
 
 
-def test_a_name_makes_no_second_line_in_explain():
-    ours = evil_pod(metadata={"name": "a\nb: allowed (injected)"})
-    result = invoke("explain", "-", "--inventory", INVENTORY, text=ours)
-    assert result.stdout == "a\\nb: allowed (injected): allowed (not-labelled)\n"
-
-
 def test_the_ledger():
     gpus = (GpuView(0, 8, (Holding(EVIL, EVIL, "holder", 4),)),)
     view = LedgerView(
