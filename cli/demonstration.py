@@ -50,46 +50,37 @@ class DemoResult:
         return str(self.pod["metadata"]["name"])
 
 
-@dataclass(frozen=True, slots=True)
-class _Webhook:
-    """The demo's running webhook."""
-
-    process: subprocess.Popen[bytes]
-    url: str
-    page: str
-
-
 def run_demo(port: int, *, serve: bool) -> None:
     """Send the demo's pods to a webhook, and print what becomes of them; `serve` keeps it running."""
     # A signal ends the webhook too, like Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory() as folder, _webhook(Path(folder) / "ca.pem", port) as started:
-        url = started.url
+        process, ports = started
         ca_file = Path(folder) / "ca.pem"
+        url = f"https://localhost:{ports['port']}/mutate"
         say(f"The webhook answers on {url}, with a CA of its own.\n")
         _show(_send_all(url, ca_file))
         if serve:
-            _stay(started, ca_file, Path(folder) / "review.json")
+            review_file = Path(folder) / "review.json"
+            review_file.write_text(json.dumps(review_of(read_objects(DEMO_PODS)[0])))
+            with contextlib.suppress(KeyboardInterrupt):
+                say(
+                    f"The same GPUs as a page:  http://localhost:{ports['page_port']}/\n\n"
+                    "The webhook stays up until Ctrl-C. From another terminal:\n\n"
+                    f"  curl --cacert {ca_file} -H 'content-type: application/json' \\\n"
+                    f"    --data @{review_file} {url}\n"
+                )
+                _until_ended(process)
 
 
 @contextlib.contextmanager
-def _webhook(ca_file: Path, port: int) -> Iterator[_Webhook]:
-    command = [
-        sys.executable,
-        "-m",
-        "cli.main",
-        "webhook",
-        "--self-signed",
-        "--stop-delay=0",
-        "--page-port=0",
-    ]
-    command += [f"--port={port}", f"--ca-file={ca_file}", f"--inventory={DEMO_INVENTORY}"]
+def _webhook(ca_file: Path, port: int) -> Iterator[tuple[subprocess.Popen[bytes], dict[str, int]]]:
+    """Run a webhook with an inventory; gives it and its ports."""
+    command = [sys.executable, "-m", "cli.main", "webhook", "--self-signed", "--stop-delay=0"]
+    command += ["--page-port=0", f"--port={port}", f"--ca-file={ca_file}", f"--inventory={DEMO_INVENTORY}"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, cwd=PACKAGES)  # noqa: S603 our own command
     try:
-        ports = _ports(process)
-        yield _Webhook(
-            process, f"https://localhost:{ports['port']}/mutate", f"http://localhost:{ports['page_port']}/"
-        )
+        yield process, _ports(process)
     finally:
         with process:
             process.send_signal(signal.SIGTERM)
@@ -178,15 +169,3 @@ def _ledger_of(answers: list[DemoResult]) -> Ledger:
         if answer.patch:
             ledger.set_pod(pod_from_object(answer.pod, policies.resource_names))
     return ledger
-
-
-def _stay(webhook: _Webhook, ca_file: Path, review_file: Path) -> None:
-    review_file.write_text(json.dumps(review_of(read_objects(DEMO_PODS)[0])))
-    with contextlib.suppress(KeyboardInterrupt):
-        say(
-            f"The same GPUs as a page:  {webhook.page}\n\n"
-            "The webhook stays up until Ctrl-C. From another terminal:\n\n"
-            f"  curl --cacert {ca_file} -H 'content-type: application/json' \\\n"
-            f"    --data @{review_file} {webhook.url}\n"
-        )
-        _until_ended(webhook.process)
