@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 
 from ledger.card_view import CardShare, CardView
 from ledger.queue_names import sanitised
+from ledger.use_history import OwnerUse
 from ledger.view import GpuView, Holding, LedgerView
 
 
@@ -43,15 +44,16 @@ class Filter:
         if self.free is not None and gpu.free < self.free:
             return False
         # The owners of shares that are not listed are unknown.
-        return self._is_any or gpu.unlisted is not None or any(map(self._is_asked, gpu.shares))
+        return self._is_any or gpu.unlisted is not None or any(map(self.takes, gpu.shares))
 
     def _shows_card(self, card: CardView) -> bool:
-        return self.free is None and (self._is_any or any(map(self._is_asked, card.shares)))
+        return self.free is None and (self._is_any or any(map(self.takes, card.shares)))
 
     @property
     def _is_any(self) -> bool:
         return self.namespace is None and self.queue is None
 
-    def _is_asked(self, share: Holding | CardShare) -> bool:
+    def takes(self, share: Holding | CardShare | OwnerUse) -> bool:
+        """Whether something is of the namespace and the queue."""
         of_namespace = self.namespace in {None, share.namespace}
         return of_namespace and (self.queue is None or sanitised(self.queue) == sanitised(share.queue))

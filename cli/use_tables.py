@@ -15,7 +15,6 @@ from cli.cluster import ask
 from cli.ledger_filter import Filter
 from cli.options import fail, release_of
 from cli.printing import camel, rfc3339, say, say_json, table
-from ledger.queue_names import sanitised
 from ledger.use import HOUR_SECONDS, PodUses, shares_in_use, time_text
 
 if TYPE_CHECKING:
@@ -71,7 +70,9 @@ def print_uses(
         for node in asked.apply(view).nodes
         for share in shares_in_use(node, uses.get(node.name, PodUses()))
     ]
-    hours = list(gpu_hours([each for each in history if _is_asked(each, asked)]))
+    # Hours are of no node, and of no GPU with room.
+    has_hours = asked.node is None and asked.free is None
+    hours = list(gpu_hours([each for each in history if has_hours and asked.takes(each)]))
     if as_json:
         say_json([*map(use_as_json, shares), *hours])
         return
@@ -162,13 +163,6 @@ def owner_as_json(found: OwnerUse) -> dict[str, Any]:
         "measuredHours": round(found.seconds / HOUR_SECONDS, 2),
         "lastSeen": rfc3339(found.last_seen),
     }
-
-
-def _is_asked(found: OwnerUse, asked: Filter) -> bool:
-    """Whether hours are shown of it: they are of no node, and of no GPU with room."""
-    if asked.node is not None or asked.free is not None or asked.namespace not in {None, found.namespace}:
-        return False
-    return asked.queue is None or sanitised(asked.queue) == sanitised(found.queue)
 
 
 def _spare_gpus(found: OwnerUse) -> float:

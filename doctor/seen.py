@@ -171,7 +171,7 @@ class AgentPod(msgspec.Struct, frozen=True):
     waiting: tuple[Waiting, ...] = ()
 
 
-class Card(msgspec.Struct, frozen=True):
+class ReportedCard(msgspec.Struct, frozen=True):
     """A GPU in an agent's report."""
 
     index: int
@@ -189,7 +189,7 @@ class AgentSays(msgspec.Struct, frozen=True):
     missing: str = ""
     """Why the kubelet does not count some resources."""
     boot_id: str = msgspec.field(default="", name="bootID")
-    gpus: tuple[Card, ...] = ()
+    gpus: tuple[ReportedCard, ...] = ()
     unlimited: UnlimitedContainers | None = None
     """None if the agent does not search for programs without their limiter."""
     driver_limits: str = msgspec.field(default="", name="driverLimits")
@@ -200,7 +200,7 @@ class AgentSays(msgspec.Struct, frozen=True):
     mig_profiles: tuple[msgspec.Raw, ...] = msgspec.field(default=(), name="migProfiles")
 
     @property
-    def shared(self) -> list[Card]:
+    def shared(self) -> list[ReportedCard]:
         """The GPUs of which pods get shares."""
         return [each for each in self.gpus if not (each.mig or each.whole)]
 

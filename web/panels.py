@@ -109,10 +109,6 @@ class PanelMaker:
                 self._kept = self._clock() + KEPT_SECONDS, made
             return self._kept[1]
 
-    def rest(self) -> None:
-        """Forget everything: there are no viewers any more."""
-        self._kept = None
-
     async def _make(self) -> Panels:
         totals = self._source.ledger.totals()
         waiting = await self._waiting()

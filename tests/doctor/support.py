@@ -13,13 +13,13 @@ from doctor.seen import (
     AgentPod,
     AgentSays,
     AgentSet,
-    Card,
     Figures,
     Lease,
     LockBinding,
     LockPolicy,
     NotRead,
     Read,
+    ReportedCard,
     Seen,
     ServingPod,
     StoredPolicies,
@@ -68,7 +68,8 @@ def says(  # noqa: PLR0913 each is what a report has
     """A report on cards of which some are unhealthy, and on programs without their limiter."""
     whys = dict(unhealthy)
     cards = [
-        Card(index, index not in whys, whys.get(index, ""), mig=has_mig, memory_mib=mib) for index in indices
+        ReportedCard(index, index not in whys, whys.get(index, ""), mig=has_mig, memory_mib=mib)
+        for index in indices
     ]
     if unlimited is not None:
         unlimited = UnlimitedContainers(len(unlimited) if count is None else count, tuple(unlimited))
