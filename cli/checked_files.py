@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from cli.manifests import STANDARD_INPUT
+from cli.manifests import content_of
 from cli.options import read_policies
 from policies.loading.clearml_chart import read_chart_values
 from policies.loading.lint import lint
@@ -54,7 +53,7 @@ def _check(path: Path, report: QueueReport, lines: list[Result]) -> bool:
 
 
 def _of_file(path: Path, report: QueueReport) -> Iterator[Result]:
-    content, name = _content(path), path.name
+    content, name = content_of(path, MAX_BYTES), path.name
     documents = read_documents(name, content)
     if any(isinstance(each.data, dict) and each.data.get("kind") in KINDS for each in documents):
         yield from _fine(path, path.parent, parse_policies({name: content} | _default(documents)))
@@ -88,13 +87,6 @@ def _foreign(data: Any) -> str | None:
     has_pods = kind == "AdmissionReview" or pod_templates({"found": data})
     advice = "`fraction-injector explain` says what its pods get" if has_pods else reads
     return f"is a Kubernetes object of kind {kind}: {advice}"
-
-
-def _content(path: Path) -> bytes:
-    if path == STANDARD_INPUT:
-        return sys.stdin.buffer.read(MAX_BYTES + 1)
-    with path.open("rb") as stream:
-        return stream.read(MAX_BYTES + 1)
 
 
 def _default(documents: Sequence[Document]) -> dict[str, bytes]:

@@ -69,7 +69,7 @@ def read_objects(file: Path) -> list[dict[str, Any]]:
         ManifestError: the file cannot be read, is neither YAML nor JSON, or holds something else.
     """
     try:
-        documents = read_documents(_content(file))
+        documents = read_documents(content_of(file, MAX_BYTES))
     except OSError as error:
         raise ManifestError(f"{file}: {error.strerror}: name a file that can be read") from None
     except UnusableTextError as error:
@@ -152,12 +152,12 @@ def _with_agent(node: NodeFact, report: AgentReport | None) -> NodeFact:
     return with_report(node, report, "serving" if report.is_registered else "away")
 
 
-def _content(file: Path) -> bytes:
-    """Read no more of a file, or of a device, than one byte too many."""
+def content_of(file: Path, most: int) -> bytes:
+    """Read no more of a file, or of a device, than one byte more than `most`."""
     if file == STANDARD_INPUT:
-        return sys.stdin.buffer.read(MAX_BYTES + 1)
+        return sys.stdin.buffer.read(most + 1)
     with file.open("rb") as stream:
-        return stream.read(MAX_BYTES + 1)
+        return stream.read(most + 1)
 
 
 def _name(found: dict[str, Any]) -> str:

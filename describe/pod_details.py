@@ -54,16 +54,6 @@ class _Pod(msgspec.Struct):
     status: _Status = msgspec.field(default_factory=_Status)
 
 
-class _Named(msgspec.Struct):
-    name: str
-
-
-class NamedPod(msgspec.Struct):
-    """A pod with its name alone."""
-
-    metadata: _Named
-
-
 def with_details(summary: PodSummary, data: bytes, now: datetime) -> PodSummary:
     """Add the state of a pod to what the ledger knows of it.
 

@@ -12,6 +12,7 @@ import msgspec
 
 from cluster.kube_client import ApiError, ApiServer
 from cluster.listing import PAGE, list_all, objects_at, pages
+from cluster.object_reader import StoredObject
 from controller.pods.claim_room import refusals
 from controller.pods.pending_pod import StoredPod
 from controller.pods.pod_claim import UNANSWERED, kinds_of, read_claim_of_pod
@@ -20,7 +21,7 @@ from controller.publish.gpu_ledger import gpu_ledgers, view_of
 from controller.watch.gpu_node import gpu_nodes
 from controller.watch.resources import SeenNode, SeenPod, nodes, pods
 from describe.offered_cards import read_room
-from describe.pod_details import NamedPod, events_of, newest_first, with_details
+from describe.pod_details import events_of, newest_first, with_details
 from kube.events import MIG_NEVER_FITS, MIG_WAITS, WAITING_FOR_QUOTA
 from kube.names import GPU_MEMORY_LABEL, GPU_NODES_PATH, GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints
@@ -223,7 +224,7 @@ class WhyQuery:
 
     async def _similar(self, namespace: str, name: str) -> Sequence[str]:
         """Names of pods that a workload of this name may have created; empty if they cannot be listed."""
-        pods = objects_at(f"/api/v1/namespaces/{quote(namespace, safe='')}/pods", NamedPod)
+        pods = objects_at(f"/api/v1/namespaces/{quote(namespace, safe='')}/pods", StoredObject)
         try:
             names = [pod.metadata.name async for page, _ in pages(self._api, pods, most=1) for pod in page]
         except UNANSWERED:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from cluster.object_reader import StoredObject
 from controller.publish.gpu_ledger import Condition
 from controller.watch.agent_coverage import AgentPods
 from doctor.seen import (
@@ -24,19 +25,6 @@ from kube.events import StoredEvent
 from kube.names import YIELDS_ANNOTATION
 
 Json = dict[str, Any]
-
-
-class NamedMetadata(msgspec.Struct):
-    """Metadata of any object."""
-
-    name: str = ""
-    annotations: dict[str, str] | None = None
-
-
-class NamedObject(msgspec.Struct):
-    """Any object."""
-
-    metadata: NamedMetadata
 
 
 def _at(found: Any, *keys: str) -> Any:
@@ -251,7 +239,7 @@ def ledgers(found: list[Json] | None) -> Mapping[str, tuple[Condition, ...]]:
     }
 
 
-class GpuNodeObject(NamedObject):
+class GpuNodeObject(StoredObject):
     """A GpuNode."""
 
     status: AgentSays | None = None

@@ -9,7 +9,6 @@ from urllib.parse import quote
 import msgspec
 
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
-from doctor.objects import NamedObject
 from doctor.seen import NotRead, Read, Trial
 from kube.names import FRACTION_LABEL, INJECTED_ANNOTATION, MEMORY_LABEL, NO_SHARE_ANNOTATION
 from policies.loading.policy_set import PolicySet
@@ -50,7 +49,7 @@ async def try_pod(api: ApiServer, namespace: str, policies: PolicySet | None) ->
         why = str(error) or type(error).__name__
         what = f"the API server does not answer the creation of a pod in namespace {namespace}: {why}"
         return NotRead(what, "failed", "see its log: an admission webhook may hang")
-    annotations = msgspec.json.decode(data, type=NamedObject).metadata.annotations or {}
+    annotations = msgspec.json.decode(data)["metadata"].get("annotations") or {}
     injected = annotations.get(INJECTED_ANNOTATION)
     return Read(Trial(namespace, injected=injected, no_share=annotations.get(NO_SHARE_ANNOTATION)))
 

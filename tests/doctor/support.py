@@ -67,10 +67,8 @@ def says(  # noqa: PLR0913 each is what a report has
 ):
     """A report on cards of which some are unhealthy, and on programs without their limiter."""
     whys = dict(unhealthy)
-    cards = [
-        ReportedCard(index, index not in whys, whys.get(index, ""), mig=has_mig, memory_mib=mib)
-        for index in indices
-    ]
+    same = {"mig": has_mig, "memory_mib": mib}
+    cards = [ReportedCard(each, each not in whys, whys.get(each, ""), **same) for each in indices]
     if unlimited is not None:
         unlimited = UnlimitedContainers(len(unlimited) if count is None else count, tuple(unlimited))
     return AgentSays(
