@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cli.running import FIXTURES, run
+from tests.cli.running import FIXTURES, run, write
 
 VALUES = """\
 agentk8sglue:
@@ -46,12 +46,6 @@ def test_a_queue_is_reported_with_what_its_pods_get_and_with_the_limits_that_are
     ]
 
 
-def test_yaml_that_cannot_be_read_is_reported_with_its_line(tmp_path):
-    (tmp_path / "values.yaml").write_text("a:\n\tb")
-    code, _, err = run("check", tmp_path / "values.yaml")
-    assert (code, "values.yaml:2: is not YAML" in err) == (1, True)
-
-
 def test_values_of_both_charts_are_distinguished():
     fixtures = FIXTURES / "clearml-agent-values"
     code, out, err = run("check", fixtures / "open.yaml")
@@ -74,37 +68,16 @@ def test_values_of_both_charts_are_distinguished():
     ]
 
 
-@pytest.fixture
-def check_memory(tmp_path):
-    """Checks a queue whose pods ask for so much memory."""
-
-    def check(text, *more):
-        values = tmp_path / "values.yaml"
-        values.write_text(
-            "agentk8sglue:\n  queues:\n    q:\n      templateOverrides:\n        labels:\n"
-            f'          clearml-injector/gpu-memory: "{text}"\n'
-        )
-        return run("check", values, *more)
-
-    return check
-
-
-def test_a_queue_that_asks_for_memory_in_another_unit_learns_what_to_write(check_memory):
-    code, _, err = check_memory("4G")
-    assert code == 1
-    assert 'labels."clearml-injector/gpu-memory": "4G" is not a whole number of Mi or Gi' in err
-    assert 'use a value such as "3814Mi"' in err
-
-
-def test_a_queue_that_gives_no_share_is_said_to(check_memory, tmp_path):
-    policies = tmp_path / "policies"
-    policies.mkdir()
-    (policies / "default.yaml").write_text("kind: Policy\nname: default\n")
-    (policies / "queues.yaml").write_text("kind: Queues\nqueues:\n  q: {share: none}\n")
-    code, out, _ = check_memory("4Gi", "--policies", policies)
+def test_a_queue_that_gives_no_share_is_said_to(tmp_path):
+    write(
+        tmp_path,
+        default="kind: Policy\nname: default\n",
+        queues="kind: Queues\nqueues:\n  half: {share: none}\n",
+    )
+    (tmp_path / "values").write_text(VALUES)
+    code, out, _ = run("check", tmp_path / "values", "--policies", tmp_path)
     assert code == 0
     assert "share: none, its pods run without a GPU: label and GPU limits are removed" in out
-    assert "MiB" not in out
 
 
 MISPLACED = """\
@@ -131,19 +104,6 @@ def test_a_key_of_ours_in_the_wrong_place_of_a_template_is_a_mistake_with_its_li
             f'{values}:6: {at}.labels."clearml-injector/gpu-modell": {meant}',
         ],
     )
-
-
-def test_a_queue_may_ask_for_decimal_memory_that_an_agent_limits_where_the_policy_says_so(
-    check_memory, tmp_path
-):
-    policies = tmp_path / "policies"
-    policies.mkdir()
-    text = "kind: Policy\nname: default\nlimits: {from: agent}\nmemory: {decimal: true}\n"
-    (policies / "default.yaml").write_text(text)
-    code, out, _ = check_memory("4G", "--policies", policies)
-    assert code == 0
-    assert 'label "4G" is 3814 MiB, on the fewest of 8 slices that hold them' in out
-    assert "limits from the agent of its node, to the slices and not to the MiB" in out
 
 
 @pytest.fixture
