@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ import typer
 
 from cli.cluster import ask
 from cli.ledger_filter import Filter
-from cli.options import fail, release_of
+from cli.options import release_of
 from cli.printing import camel, rfc3339, say, say_json, table
 from ledger.use import HOUR_SECONDS, PodUses, shares_in_use, time_text
 
@@ -92,16 +93,8 @@ def print_suggestions(
     from describe.use import read_history  # noqa: PLC0415 as above
 
     place, name = release_of(release)
-    config_map = f"{place}/{name}-use"
-    try:
-        found = ask(
-            kubeconfig,
-            context,
-            lambda api: read_history(api, place, f"{name}-use"),
-            f"no ConfigMap {config_map}",
-        )
-    except msgspec.MsgspecError as error:
-        fail(f"the history in ConfigMap {config_map} cannot be read: {error}")
+    read = partial(read_history, namespace=place, config_map=f"{name}-use")
+    found = ask(kubeconfig, context, read, f"no history in ConfigMap {place}/{name}-use")
     owners = [each for each in found if namespace in {None, each.namespace}]
     owners.sort(key=lambda each: (-_spare_gpus(each), each.namespace, each.queue, each.owner))
     if as_json:

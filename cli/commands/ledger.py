@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
 from cli.cluster import ask
@@ -24,9 +23,7 @@ from cli.printing import say, say_json, table
 from modes.resource_names import ONE_GPU_RESOURCE
 
 if TYPE_CHECKING:
-    from cluster.kube_client import ApiServer
     from describe.uninjected import Uninjected
-    from modes.resource_names import ResourceNames
 
 SOME = 1
 """Exit status if pods were not injected."""
@@ -111,20 +108,13 @@ def ledger(  # noqa: PLR0913 each is an option of the command
         if suggest:
             print_suggestions(namespace, release, kubeconfig, context, as_json=as_json)
             return
-        question = partial(_uninjected, names=resource_names_of(gpu_resource), namespace=namespace)
-        raise typer.Exit(
-            _print_uninjected(ask(kubeconfig, context, question, "pods cannot be listed"), output)
-        )
+        from describe.uninjected import list_uninjected  # noqa: PLC0415 as above
+
+        names = resource_names_of(gpu_resource)
+        question = partial(list_uninjected, names=names, namespace=namespace)
+        found = ask(kubeconfig, context, question, "pods cannot be listed")
+        raise typer.Exit(_print_uninjected(found, output))
     show(source(kubeconfig, context), asked, output, watch=watch)
-
-
-async def _uninjected(api: ApiServer, names: ResourceNames, namespace: str | None) -> list[Uninjected]:
-    from describe.uninjected import list_uninjected  # noqa: PLC0415 as above
-
-    try:
-        return await list_uninjected(api, names=names, namespace=namespace)
-    except msgspec.MsgspecError as error:
-        fail(f"pods cannot be read: {error}")
 
 
 def _print_uninjected(found: list[Uninjected], output: LedgerOutput) -> int:
