@@ -11,8 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from cli.cluster import ask
 from cli.ledger_filter import Filter
 from cli.ledger_table import cards_of, lines, lines_by_node, totals
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from cluster.kube_client import ApiServer
 
 POLL_SECONDS = 1.0
+CLEAR = "\x1b[H\x1b[2J"
 BY_GPU = "each GPU: --node NAME, or --output wide"
 Read = Callable[[], LedgerView]
 
@@ -42,7 +41,7 @@ def show(read: Read, asked: Filter, output: LedgerOutput, *, watch: bool) -> Non
                 text = "\n".join(_lines(view, size, wide=output is LedgerOutput.WIDE, watch=watch))
             if text != before:
                 if watch and on_screen:
-                    typer.clear()
+                    sys.stdout.write(CLEAR)
                 say_drawn(text)
             if not watch:
                 return

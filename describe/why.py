@@ -209,7 +209,7 @@ class WhyQuery:
     async def _events(self, namespace: str, selector: str) -> Sequence[EventSummary] | None:
         """Read Events that match a selector, the newest first; None if none can be read."""
         found: list[EventSummary] = []
-        more = ""
+        more: str | None = ""
         try:
             events = events_of(namespace, selector, self._now)
             async for page, metadata in pages(self._api, events, most=MAX_PAGES):

@@ -179,4 +179,8 @@ def _as_json(task: Task) -> dict[str, Any]:
     """Return a task for `-o json`, without its variables, which may hold secrets."""
     without = msgspec.structs.replace(task.submission, env={})
     times = {name: rfc3339(getattr(task, name)) for name in ("submitted_at", "started_at", "ended_at")}
-    return facts(task) | {"submission": facts(without)} | {camel(name): time for name, time in times.items()}
+    return {
+        **facts(task),
+        "submission": facts(without),
+        **{camel(name): time for name, time in times.items()},
+    }

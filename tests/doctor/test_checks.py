@@ -11,15 +11,6 @@ def test_a_sound_installation_is_green_in_every_line():
     assert [line.check for line in found] == [check.name for check in CHECKS if check.name != "trial"]
 
 
-def test_in_brief_no_secret_and_no_ledger_is_needed():
-    unread = NotRead("not read")
-    found = run_checks(
-        seen(certificates=unread, ledgers=unread, lock_policies=unread, served=unread),
-        [each for each in CHECKS if each.in_brief],
-    )
-    assert {line.level for line in found} == {"ok"}
-
-
 def test_a_check_without_the_right_says_which_and_the_others_go_on():
     why = "you lack the right to list events in namespace gpu-fraction-injector"
     found = run_checks(

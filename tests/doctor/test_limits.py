@@ -79,18 +79,6 @@ def test_a_divided_card_whose_profiles_nobody_knows_is_a_warning(labels, fact, r
 
 
 @pytest.mark.parametrize(
-    "labels",
-    [
-        {**B300, "nvidia.com/mig.config": "all-disabled"},
-        {PRODUCT: "NVIDIA-A100-SXM4-80GB", "nvidia.com/mig.config": "all-1g.10gb"},
-        {"nvidia.com/mig.config": "all-1g.10gb"},
-    ],
-)
-def test_a_card_that_is_known_or_not_divided_is_none(labels):
-    assert lines("mig-profiles", nodes=(node(labels=labels),))[0][0] == "ok"
-
-
-@pytest.mark.parametrize(
     ("state", "level", "what"),
     [
         ("success", "ok", ""),

@@ -82,27 +82,6 @@ def test_a_replica_learns_whose_it_is_and_what_that_means(spreading, metadata, o
     assert any(line.startswith(f"  sameModel: GPUs of one model for all pods of {owner}: ") for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("mode", "gpu", "mib"),
-    [("per-gpu", "nvidia.com/gpu-0", (5757, 11514)), ("pooled", "nvidia.com/gpu", (20480, 40960))],
-)
-def test_of_several_containers_each_one_s_share_is_shown(tmp_path, mode, gpu, mib):
-    assumed = "assume: {gpusPerNode: 2, gpuMemoryMiB: 81920}"
-    (tmp_path / "default.yaml").write_text(
-        f"kind: Policy\nname: default\nresources: {{mode: {mode}}}\n{assumed}\n"
-    )
-    found = pod(fraction="0.750", containers=[container("train"), container("eval"), container("proxy")])
-    found["metadata"]["annotations"] = {"clearml-injector/containers": "eval=0.250,train=0.500"}
-    lines = run("explain", "-", "--policies", tmp_path, text=as_yaml(found)).stdout.splitlines()
-    at = next(
-        number for number, line in enumerate(lines) if line.startswith("  container eval,train: 6 slices")
-    )
-    assert lines[at + 1 : at + 3] == [
-        f"    eval: 2 of {gpu}, {mib[0]} MiB",
-        f"    train: 4 of {gpu}, {mib[1]} MiB",
-    ]
-
-
 def test_the_kinds_of_gpu_that_remain_are_listed(tmp_path):
     found = pod(fraction=None, labels={"clearml-injector/gpu-memory": "9Gi"})
     found["metadata"]["annotations"] = {"clearml-injector/gpu-model": "A100-80,H100*"}

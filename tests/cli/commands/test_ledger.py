@@ -9,7 +9,8 @@ from unittest.mock import patch
 import pytest
 
 from cli.ledger_filter import Filter
-from cli.ledger_screen import _lines
+from cli.ledger_screen import CLEAR, _lines, show
+from cli.options import LedgerOutput
 from controller.publish.gpu_ledger import status_manifest, status_of
 from kube.dra import DRIVER
 from kube.names import GPU_LEDGERS_PATH as LEDGERS
@@ -97,6 +98,21 @@ def test_json_is_the_whole_ledger_and_one_line_a_change_when_watched():
 def test_watched_into_a_pipe_it_is_printed_again_where_it_changes():
     changed = LedgerView((SOME.nodes[0],), ())
     assert printed("--watch", views=[SOME, SOME, changed]) == [*printed(), *printed(views=[changed])]
+
+
+def test_watched_on_a_screen_each_look_replaces_the_last(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setattr("cli.ledger_screen.POLL_SECONDS", 0)
+    views = iter([SOME, LedgerView((SOME.nodes[0],), ())])
+
+    def read():
+        if (found := next(views, None)) is None:
+            raise KeyboardInterrupt
+        return found
+
+    show(read, Filter(), LedgerOutput.TEXT, watch=True)
+    _, first, second = capsys.readouterr().out.split(CLEAR)
+    assert ("cpu-7" in first, "cpu-7" in second) == (True, False)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from tests.cli.commands.why_api import NAMESPACE, ago, event, ledger, waiting
 
 LEDGERS = "/apis/clearml-injector.io/v1alpha1/gpuledgers"
 REPORTS = "/apis/clearml-injector.io/v1alpha1/gpunodes"
-DENIED = 'Error creating: admission webhook "fractions.clearml-injector.io" denied the request: use 0.500'
 
 
 def test_who_may_read_all_learns_which_gpu_has_room(ask):
@@ -146,19 +145,6 @@ def test_a_refusal_that_a_custom_controller_tells_by_a_reason_of_its_own_is_foun
 
 def report(name, *, registered):
     return {"metadata": {"name": name}, "status": {"registered": registered, "gpus": []}}
-
-
-def test_a_refused_job_is_explained_by_its_event(ask):
-    events = [
-        event("Job", "train", "FailedCreate", DENIED),
-        event("Job", "train-other-x", "FailedCreate", "no"),
-    ]
-    ended = ask({REFUSALS: {"items": events}})
-    assert ended.returncode == 0
-    assert (
-        "Job team/train could not create a pod. It was rejected 3 times, last 2 minutes ago" in ended.stdout
-    )
-    assert "The injector denied it: use 0.500." in ended.stdout
 
 
 OTHERS = {"items": [event("Job", f"other-{number}", "FailedCreate", "no") for number in range(3)]}

@@ -105,14 +105,6 @@ def test_the_claim_is_there_for_scripts(ask):
     assert json.loads(ask({POD: waiting()}, "-o", "json").stdout)[0]["claim"] is None
 
 
-SHARED = Fraction(6, 8).shared_by([Fraction(4, 8), Fraction(2, 8)])
-
-
-def of_several(share):
-    found = {POD: claiming(template=template_name(share))}
-    return {**KNOWN, **found, CLAIM: claim(name="train-x") | {"spec": template_spec(share)["spec"]}}
-
-
 @pytest.mark.parametrize("error", [ApiError(403, "forbidden"), ApiError(404, "not served")])
 def test_what_cannot_be_read_is_said_once(ask, error):
     without_slices = ask({**KNOWN, SLICES: error})
@@ -161,29 +153,12 @@ def test_a_pod_that_runs_names_its_card(ask):
     assert said.endswith("0.5 of gpu-1. Of GPU 1 it uses 2100 of 40960 MiB (peak 8000).\n")
 
 
-def test_a_pod_whose_card_the_driver_cannot_prepare_repeats_the_kubelet(ask):
-    failed = "Failed to prepare dynamic resources: plugin is not registered"
-    of_another = event("Pod", "train", "FailedPrepareDynamicResources", "of an earlier pod")
-    of_another["lastTimestamp"] = ago(99999)
-    events = [event("Pod", "train", "FailedPrepareDynamicResources", failed), of_another]
-    said = ask(bound("Pending") | {f"{NAMESPACE}/events?involvedObject.name=train": {"items": events}}).stdout
-    assert "It has its claim on node a: 0.5 of gpu-1, so it does not wait" in said
-    assert said.endswith(f"could not prepare the card; the kubelet tries again: {failed}.\n")
-
-
 def test_hostile_texts_in_a_claim_do_not_reach_the_terminal(ask):
     spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "\x1b[31m" * 5000}}]}}
     ended = ask({**KNOWN, CLAIM: claim(name="train-x") | {"spec": spec}})
     assert ended.returncode == 0
     assert "\x1b" not in ended.stdout
     assert len(ended.stdout) < 2000
-
-
-def test_of_containers_that_may_part_no_amount_of_one_card_is_said(ask):
-    share = ClaimedShare(DRIVER, SHARED, any_card=True)
-    said = ask(of_several(share)).stdout
-    assert f"gives it a claim by template {template_name(share)}. " in said
-    assert "of a card" not in said
 
 
 def test_a_claim_that_cannot_be_read(ask):
