@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import typer
 
 from cli.cluster import ask
@@ -55,12 +54,14 @@ def print_uses(
     from describe.use import read_history, read_uses  # noqa: PLC0415
 
     place, name = release_of(release)
+    # Hours are of no node, and of no GPU with room; `--suggest -o json` has them of each owner.
+    has_hours = not as_json and asked.node is None and asked.free is None
 
     async def read(api: ApiServer) -> tuple[LedgerView, dict[str, PodUses], list[OwnerUse]]:
         view, uses = await read_uses(api)
         try:
-            history = await read_history(api, place, f"{name}-use")
-        except (msgspec.MsgspecError, *UNANSWERED) as error:
+            history = await read_history(api, place, f"{name}-use") if has_hours else []
+        except UNANSWERED as error:
             say(f"Not read: GPU hours, which are in ConfigMap {place}/{name}-use: {error}", err=True)
             history = []
         return view, uses, history
@@ -71,19 +72,12 @@ def print_uses(
         for node in asked.apply(view).nodes
         for share in shares_in_use(node, uses.get(node.name, PodUses()))
     ]
-    # Hours are of no node, and of no GPU with room.
-    has_hours = asked.node is None and asked.free is None
-    hours = list(gpu_hours([each for each in history if has_hours and asked.takes(each)]))
     if as_json:
-        say_json([*map(use_as_json, shares), *hours])
+        say_json(list(map(use_as_json, shares)))
         return
     say(use_lines(shares, datetime.now(UTC)))
-    if hours:
-        rows = [
-            (each["namespace"], each["queue"] or _NONE, f"{each['gpuHours']:.1f}", each["since"] or "?")
-            for each in hours
-        ]
-        say("\n" + table([HOURS, *rows]))
+    if hours := list(_hours(filter(asked.takes, history))):
+        say("\n" + table([HOURS, *hours]))
 
 
 def print_suggestions(
@@ -121,14 +115,17 @@ def use_lines(shares: Sequence[UsedShare], now: datetime) -> str:
     return "\n".join(lines)
 
 
-def gpu_hours(history: Sequence[OwnerUse]) -> Iterator[dict[str, Any]]:
+def _hours(history: Iterable[OwnerUse]) -> Iterator[tuple[str, ...]]:
     """Yield the GPU hours of each namespace and queue, and since when they are counted."""
     ordered = sorted(history, key=lambda each: (each.namespace, each.queue))
     for (namespace, queue), group in groupby(ordered, lambda each: (each.namespace, each.queue)):
-        of_queue = list(group)
-        hours = sum(each.held_seconds / max(1, each.size.amount) for each in of_queue) / HOUR_SECONDS
-        since = rfc3339(min(each.first_seen for each in of_queue))
-        yield {"namespace": namespace, "queue": queue, "gpuHours": round(hours, 2), "since": since}
+        owners = list(group)
+        since = rfc3339(min(each.first_seen for each in owners))
+        yield namespace, queue or _NONE, f"{sum(map(_gpu_hours, owners)):.1f}", since or "?"
+
+
+def _gpu_hours(found: OwnerUse) -> float:
+    return found.held_seconds / max(1, found.size.amount) / HOUR_SECONDS
 
 
 def use_as_json(held: UsedShare) -> dict[str, Any]:
@@ -154,6 +151,8 @@ def owner_as_json(found: OwnerUse) -> dict[str, Any]:
         "enoughSlices": found.size.slices(found.enough),
         "enoughMiB": found.size.mib(found.enough),
         "measuredHours": round(found.seconds / HOUR_SECONDS, 2),
+        "gpuHours": round(_gpu_hours(found), 2),
+        "firstSeen": rfc3339(found.first_seen),
         "lastSeen": rfc3339(found.last_seen),
     }
 
