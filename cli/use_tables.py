@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import typer
 
 from cli.cluster import ask
@@ -61,7 +62,7 @@ def print_uses(
         view, uses = await read_uses(api)
         try:
             history = await read_history(api, place, f"{name}-use") if has_hours else []
-        except UNANSWERED as error:
+        except (msgspec.MsgspecError, *UNANSWERED) as error:
             say(f"Not read: GPU hours, which are in ConfigMap {place}/{name}-use: {error}", err=True)
             history = []
         return view, uses, history
