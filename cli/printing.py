@@ -90,7 +90,8 @@ def table(rows: Sequence[Sequence[Cell]], width: int | None = None) -> str:
 
 def _parts(cell: Cell) -> Sequence[tuple[str, str]]:
     """Return the texts of a cell, without control characters, with their colours."""
-    return [(printable(text), colour) for text, colour in ([(cell, "")] if isinstance(cell, str) else cell)]
+    parts = [(cell, "")] if isinstance(cell, str) else cell
+    return [(printable(text), colour) for text, colour in parts if text]
 
 
 def _plain(cell: Cell) -> str:
