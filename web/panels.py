@@ -110,16 +110,16 @@ class PanelMaker:
             return self._kept[1]
 
     async def _make(self) -> Panels:
-        totals = self._source.ledger.totals()
-        waiting = await self._waiting()
+        totals, denials = self._source.ledger.totals(), self._about.denials()
+        programs, count = self._about.unlimited()
         return Panels(
             role=self._about.role(),
             **totals._asdict(),
-            waiting=waiting,
+            waiting=await self._waiting(),
             waiting_in_all=self._source.ledger.pending_count(),
             quotas=await self._quotas(),
-            denials=self._denials(),
-            unlimited=self._unlimited(),
+            denials=tuple(denials[:MAX_DENIALS]) if denials is not None else None,
+            unlimited=UnlimitedPanel(tuple(programs[:MAX_UNLIMITED]), count),
             cards=self._cards(),
         )
 
@@ -176,11 +176,3 @@ class PanelMaker:
             for unit, used, limit in limits
             if limit is not None
         ]
-
-    def _denials(self) -> tuple[DenialCount, ...] | None:
-        found = self._about.denials()
-        return tuple(found[:MAX_DENIALS]) if found is not None else None
-
-    def _unlimited(self) -> UnlimitedPanel:
-        found, count = self._about.unlimited()
-        return UnlimitedPanel(tuple(found[:MAX_UNLIMITED]), count)

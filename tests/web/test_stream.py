@@ -115,24 +115,22 @@ def test_a_node_that_is_gone_is_reported():
     assert rows(watching(page_of(source), watch))["a"] == {"node": "a", "gone": True}
 
 
-def test_the_last_denials_are_sent_and_no_more_than_fit():
+def test_of_many_denials_unlimited_programs_and_waiting_pods_the_first_are_sent():
     denials = [DenialCount("gpu-kind", f"n{n}", 1, f"line {n}") for n in range(MAX_DENIALS + 5)]
-    page = page_of(Source("a"), denials=lambda: denials)
-    [found] = panels(watching(page, lambda request: request.until(panels)))[:1]
-    assert len(found["denials"]) == MAX_DENIALS
-    first = {"reason": "gpu-kind", "pods": 1, "namespace": "n0", "message": "line 0"}
-    assert found["denials"][0] == first
-
-
-def test_of_many_that_run_without_their_limiter_the_first_are_sent():
     many = [UnlimitedPrograms("a", "team", f"pod-{n:03}", "main", 0, 1) for n in range(MAX_UNLIMITED + 5)]
-    page = page_of(Source("a"), unlimited=lambda: (many, len(many)))
+    source = Source("a")
+    for number in range(MAX_WAITING + 5):
+        source.set_pod(f"w{number}", node=None)
+    page = page_of(source, denials=lambda: denials, unlimited=lambda: (many, len(many)))
     [found] = panels(watching(page, lambda request: request.until(panels)))[:1]
-    assert [each["pod"] for each in found["unlimited"]["containers"]] == [
-        each.pod for each in many[:MAX_UNLIMITED]
-    ]
-    [found] = panels(watching(page_of(Source("a")), lambda request: request.until(panels)))[:1]
-    assert found["unlimited"] == {"containers": [], "in_all": 0}
+    assert [each["namespace"] for each in found["denials"]] == [f"n{n}" for n in range(MAX_DENIALS)]
+    unlimited = [each["pod"] for each in found["unlimited"]["containers"]]
+    assert (unlimited, found["unlimited"]["in_all"]) == (
+        [each.pod for each in many[:MAX_UNLIMITED]],
+        len(many),
+    )
+    assert [pod["name"] for pod in found["waiting"]] == [f"w{number}" for number in range(MAX_WAITING)]
+    assert found["waiting_in_all"] == MAX_WAITING + 5
 
 
 def test_panels_say_what_is_free_who_waits_and_what_quotas_hold():
@@ -169,15 +167,6 @@ def test_panels_say_what_is_free_who_waits_and_what_quotas_hold():
         ("slices", 7, 10),
         ("pods", 2, 4),
     ]
-
-
-def test_of_many_waiting_pods_the_first_are_sent_and_the_number_of_all():
-    source = Source("a")
-    for number in range(MAX_WAITING + 5):
-        source.set_pod(f"w{number}", node=None)
-    [found] = panels(watching(page_of(source), lambda request: request.until(panels)))[:1]
-    assert [pod["name"] for pod in found["waiting"]] == [f"w{number}" for number in range(MAX_WAITING)]
-    assert found["waiting_in_all"] == MAX_WAITING + 5
 
 
 def test_hostile_names_neither_end_an_event_nor_become_markup():
