@@ -13,13 +13,15 @@ import sqlite3
 import stat
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from agent.private_folder import UntrustedError, private_folder
-from baremetal.machine import Machine, Start
 from baremetal.task import OVER, Submission, Task, TaskState
+
+if TYPE_CHECKING:
+    from baremetal.machine import Machine, Start
 
 LOCK, TASKS, FILE = "runner.lock", "tasks", "tasks.sqlite"
 """In the folder; `TASKS` holds the attempts."""
@@ -177,6 +179,8 @@ class TaskStore:
 
     def read_machine(self) -> Machine | None:
         """Return what the last runner said of the machine; None if there was none of this release."""
+        from baremetal.machine import Machine  # noqa: PLC0415 help of commands does not wait for the ledger
+
         said = self._value("SELECT value FROM machine WHERE key = 'machine'")
         with contextlib.suppress(msgspec.ValidationError):
             return msgspec.json.decode(said, type=Machine) if said is not None else None

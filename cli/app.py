@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from cli.subcommands import SUBCOMMANDS, make_app
+from cli.subcommands import make_app
 
-app = make_app(SUBCOMMANDS)
+app = make_app()

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from cli.manifests import STANDARD_INPUT, ManifestError, read_inventory
-from cli.options import fail, read_policies
-from modes.facts import NodeFact
+from cli.manifests import content_of
+from cli.options import read_policies
 from policies.loading.clearml_chart import read_chart_values
 from policies.loading.lint import lint
 from policies.loading.loader import load_policies, parse_policies
@@ -25,42 +23,20 @@ FROM_1_36 = "for Kubernetes 1.36 and newer, where mode auto is dra; or set resou
 KINDS = frozenset({"Policy", "Limiter", "Queues"})
 
 
-@dataclass(frozen=True, slots=True)
-class CheckLine:
-    """One result."""
-
-    level: Literal["ok", "note", "error"]
-    file: str
-    """The folder or file, and for problems of a folder the file in it."""
-    line: int = 0
-    """From 1; 0 for a whole file."""
-    path: str = ""
-    """Dotted path of the value."""
-    text: str = ""
+Level = Literal["ok", "note", "error"]
+Result = tuple[Level, Problem]
+"""A result, and its place and text."""
+QueueReport = Callable[[Path, Sequence[Document]], Iterator[Result]]
 
 
-QueueReport = Callable[[Path, Sequence[Document]], Iterator[CheckLine]]
-
-
-def check_paths(
-    paths: Sequence[Path], policies: Path, inventory: Path | None, namespace: str
-) -> tuple[list[CheckLine], bool]:
+def check_paths(paths: Sequence[Path], policies: Path, namespace: str) -> tuple[list[Result], bool]:
     """Return the results, and whether every path could be read; end the command for unusable options."""
-    policy_set = read_policies(policies)
-    nodes = _nodes(inventory, policy_set)
-    report = partial(_of_queues, policy_set=policy_set, namespace=namespace, nodes=nodes)
-    lines: list[CheckLine] = []
-    return lines, all(_check(path, report, lines) for path in list(paths))
+    report = partial(_of_queues, policy_set=read_policies(policies), namespace=namespace)
+    lines: list[Result] = []
+    return lines, all(_check(path, report, lines) for path in paths)
 
 
-def _nodes(inventory: Path | None, policy_set: PolicySet) -> list[NodeFact] | None:
-    try:
-        return read_inventory(inventory, policy_set.resource_names).nodes if inventory is not None else None
-    except ManifestError as error:
-        fail(str(error))
-
-
-def _check(path: Path, report: QueueReport, lines: list[CheckLine]) -> bool:
+def _check(path: Path, report: QueueReport, lines: list[Result]) -> bool:
     """Add the results of a path; return False if it cannot be read."""
     try:
         for line in _fine(path, path, load_policies(path)) if path.is_dir() else _of_file(path, report):
@@ -76,8 +52,8 @@ def _check(path: Path, report: QueueReport, lines: list[CheckLine]) -> bool:
     return True
 
 
-def _of_file(path: Path, report: QueueReport) -> Iterator[CheckLine]:
-    content, name = _content(path), path.name
+def _of_file(path: Path, report: QueueReport) -> Iterator[Result]:
+    content, name = content_of(path, MAX_BYTES), path.name
     documents = read_documents(name, content)
     if any(isinstance(each.data, dict) and each.data.get("kind") in KINDS for each in documents):
         yield from _fine(path, path.parent, parse_policies({name: content} | _default(documents)))
@@ -104,20 +80,13 @@ def _foreign(data: Any) -> str | None:
     if not isinstance(kind, str) or "apiVersion" not in data:
         return None
     if kind in {"Node", "NodeList"}:
-        return f"is a Kubernetes object of kind {kind}: give nodes to --inventory"
+        return f"is a Kubernetes object of kind {kind}: give nodes to `explain --inventory`"
     # Here and not above: see _of_queues.
     from cli.pod_templates import pod_templates  # noqa: PLC0415
 
     has_pods = kind == "AdmissionReview" or pod_templates({"found": data})
     advice = "`fraction-injector explain` says what its pods get" if has_pods else reads
     return f"is a Kubernetes object of kind {kind}: {advice}"
-
-
-def _content(path: Path) -> bytes:
-    if path == STANDARD_INPUT:
-        return sys.stdin.buffer.read(MAX_BYTES + 1)
-    with path.open("rb") as stream:
-        return stream.read(MAX_BYTES + 1)
 
 
 def _default(documents: Sequence[Document]) -> dict[str, bytes]:
@@ -127,22 +96,18 @@ def _default(documents: Sequence[Document]) -> dict[str, bytes]:
 
 
 def _of_queues(
-    path: Path,
-    documents: Sequence[Document],
-    policy_set: PolicySet,
-    namespace: str,
-    nodes: Sequence[NodeFact] | None,
-) -> Iterator[CheckLine]:
+    path: Path, documents: Sequence[Document], policy_set: PolicySet, namespace: str
+) -> Iterator[Result]:
     # Here and not above: help and usage errors do not wait for the webhook's code.
     from cli.queue_report import report_queues  # noqa: PLC0415
 
     found = read_chart_values(path.name, documents)
-    reported, problems = report_queues(found, policy_set, namespace, nodes)
-    yield from (CheckLine("ok", str(path), text=line) for line in reported)
+    reported, problems = report_queues(found, policy_set, namespace)
+    yield from (("ok", Problem(str(path), 0, "", line)) for line in reported)
     yield from (_line(path.parent, problem, "error") for problem in problems)
 
 
-def _fine(path: Path, folder: Path, policy_set: PolicySet) -> Iterator[CheckLine]:
+def _fine(path: Path, folder: Path, policy_set: PolicySet) -> Iterator[Result]:
     """Yield advice, and what there is."""
     own = [problem for problem in lint(policy_set) if not problem.file.startswith("(")]
     yield from (_line(folder, problem, "note") for problem in own)
@@ -150,8 +115,8 @@ def _fine(path: Path, folder: Path, policy_set: PolicySet) -> Iterator[CheckLine
     limiters = sum("/" not in source.document.file for _, source in parts.limiters.values())
     policies = sum(not source.document.file.startswith("(") for _, source in parts.policies.values())
     counts = f"policies: {policies}, limiters of your own: {limiters}, queues: {len(parts.queues)}"
-    yield CheckLine("ok", str(path), text=f"{path} is fine ({counts}), digest {policy_set.digest}")
+    yield "ok", Problem(str(path), 0, "", f"{path} is fine ({counts}), digest {policy_set.digest}")
 
 
-def _line(folder: Path, problem: Problem, level: Literal["note", "error"]) -> CheckLine:
-    return CheckLine(level, str(folder / problem.file), problem.line, problem.path, problem.rule)
+def _line(folder: Path, problem: Problem, level: Level) -> Result:
+    return level, replace(problem, file=str(folder / problem.file))

@@ -31,6 +31,8 @@ def ask(
     # Here and not above: help and the other subcommands must start without the Kubernetes client.
     import asyncio  # noqa: PLC0415
 
+    from msgspec import MsgspecError  # noqa: PLC0415
+
     from cluster.endpoint import NoApiServerError  # noqa: PLC0415
     from cluster.kube_client import TRANSPORT_ERRORS, ApiError, connected  # noqa: PLC0415
 
@@ -40,5 +42,5 @@ def ask(
 
     try:
         return asyncio.run(run())
-    except (ApiError, NoApiServerError, *TRANSPORT_ERRORS) as error:
+    except (ApiError, NoApiServerError, MsgspecError, *TRANSPORT_ERRORS) as error:
         fail(f"{cannot}: {error}")

@@ -22,8 +22,7 @@ from cli.explainer import patch_of, review_of
 from cli.ledger_table import lines
 from cli.manifests import read_objects
 from cli.options import DEMO, DEMO_INVENTORY, fail, read_ledger, read_policies
-from cli.printing import shortened, table
-from cli.terminal import Terminal
+from cli.printing import say, say_drawn, shortened, table
 from kube.names import ASKING_LABELS
 from ledger.from_kubernetes import pod_from_object
 from ledger.ledger import Ledger
@@ -51,47 +50,37 @@ class DemoResult:
         return str(self.pod["metadata"]["name"])
 
 
-@dataclass(frozen=True, slots=True)
-class _Webhook:
-    """The demo's running webhook."""
-
-    process: subprocess.Popen[bytes]
-    url: str
-    page: str
-
-
 def run_demo(port: int, *, serve: bool) -> None:
     """Send the demo's pods to a webhook, and print what becomes of them; `serve` keeps it running."""
-    console = Terminal(soft_wrap=True)
     # A signal ends the webhook too, like Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory() as folder, _webhook(Path(folder) / "ca.pem", port) as started:
-        url = started.url
+        process, ports = started
         ca_file = Path(folder) / "ca.pem"
-        console.print(f"The webhook answers on {url}, with a CA of its own.\n")
-        _show(console, _send_all(url, ca_file))
+        url = f"https://localhost:{ports['port']}/mutate"
+        say(f"The webhook answers on {url}, with a CA of its own.\n")
+        _show(_send_all(url, ca_file))
         if serve:
-            _stay(console, started, ca_file, Path(folder) / "review.json")
+            review_file = Path(folder) / "review.json"
+            review_file.write_text(json.dumps(review_of(read_objects(DEMO_PODS)[0])))
+            with contextlib.suppress(KeyboardInterrupt):
+                say(
+                    f"The same GPUs as a page:  http://localhost:{ports['page_port']}/\n\n"
+                    "The webhook stays up until Ctrl-C. From another terminal:\n\n"
+                    f"  curl --cacert {ca_file} -H 'content-type: application/json' \\\n"
+                    f"    --data @{review_file} {url}\n"
+                )
+                _until_ended(process)
 
 
 @contextlib.contextmanager
-def _webhook(ca_file: Path, port: int) -> Iterator[_Webhook]:
-    command = [
-        sys.executable,
-        "-m",
-        "cli.main",
-        "webhook",
-        "--self-signed",
-        "--stop-delay=0",
-        "--page-port=0",
-    ]
-    command += [f"--port={port}", f"--ca-file={ca_file}", f"--inventory={DEMO_INVENTORY}"]
+def _webhook(ca_file: Path, port: int) -> Iterator[tuple[subprocess.Popen[bytes], dict[str, int]]]:
+    """Run a webhook with an inventory; gives it and its ports."""
+    command = [sys.executable, "-m", "cli.main", "webhook", "--self-signed", "--stop-delay=0"]
+    command += ["--page-port=0", f"--port={port}", f"--ca-file={ca_file}", f"--inventory={DEMO_INVENTORY}"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, cwd=PACKAGES)  # noqa: S603 our own command
     try:
-        ports = _ports(process)
-        yield _Webhook(
-            process, f"https://localhost:{ports['port']}/mutate", f"http://localhost:{ports['page_port']}/"
-        )
+        yield process, _ports(process)
     finally:
         with process:
             process.send_signal(signal.SIGTERM)
@@ -131,20 +120,18 @@ def _send(client: httpx.Client, url: str, pod: dict[str, Any], number: int) -> D
     return DemoResult(jsonpatch.apply_patch(stored, patch), patch, None)
 
 
-def _show(console: Terminal, answers: list[DemoResult]) -> None:
-    console.print(table([HEADINGS, *map(_cells, answers)]))
-    console.print("\nWho holds which slices of which GPU\n")
-    for line in lines(_ledger_of(answers).view()):
-        console.print(line)
-    console.print()
+def _show(answers: list[DemoResult]) -> None:
+    say(table([HEADINGS, *map(_cells, answers)]))
+    say("\nWho holds which slices of which GPU\n")
+    say_drawn("\n".join([*lines(_ledger_of(answers).view()), ""]))
     for answer in answers:
         if answer.denial is not None:
-            console.print(f"denied     {answer.name}: {answer.denial}")
+            say(f"denied     {answer.name}: {answer.denial}")
         elif not answer.patch:
-            console.print(f"untouched  {answer.name}: it has no label, so nothing was changed")
+            say(f"untouched  {answer.name}: it has no label, so nothing was changed")
     pods, here = DEMO_PODS, Path.cwd()
     pods = pods.relative_to(here) if pods.is_relative_to(here) else pods
-    console.print(
+    say(
         "\nNext\n"
         f"  every change to every pod:  {_typed()} explain --together {pods}\n"
         f"  see the GPUs as a page, and send reviews of your own:  {_typed()} demo --serve\n"
@@ -182,15 +169,3 @@ def _ledger_of(answers: list[DemoResult]) -> Ledger:
         if answer.patch:
             ledger.set_pod(pod_from_object(answer.pod, policies.resource_names))
     return ledger
-
-
-def _stay(console: Terminal, webhook: _Webhook, ca_file: Path, review_file: Path) -> None:
-    review_file.write_text(json.dumps(review_of(read_objects(DEMO_PODS)[0])))
-    with contextlib.suppress(KeyboardInterrupt):
-        console.print(
-            f"The same GPUs as a page:  {webhook.page}\n\n"
-            "The webhook stays up until Ctrl-C. From another terminal:\n\n"
-            f"  curl --cacert {ca_file} -H 'content-type: application/json' \\\n"
-            f"    --data @{review_file} {webhook.url}\n"
-        )
-        _until_ended(webhook.process)

@@ -11,11 +11,9 @@ from typing import Any
 from cli.explainer import Explainer, Explanation
 from cli.gpu_kinds import asks_for_kinds
 from cli.manifests import ManifestError, read_objects
-from cli.pod_diff import changed_lines
+from cli.pod_diff import changed_lines, yaml_lines
 from cli.printing import say, say_in
-from kube.dra import DRIVER, SHARE_CAPACITY, part_of_card
 from kube.names import MEMORY_MIB_ANNOTATION
-from kube.quantity import whole
 from kube.reasons import Reason
 from policies.model.problems import printable
 from webhook.admission_review import UnreadableReviewError
@@ -81,7 +79,7 @@ def _details(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
         return
     if facts["claim"] is not None:
         yield f"container {facts['container']}: claim of template {facts['claim']['template']}{memory}:"
-        yield from _template(facts["claim"])
+        yield from (f"  {line}" for line in yaml_lines(facts["claim"]["spec"]["spec"]))
         return
     limited = _by_agent(explanation) if by_agent else ""
     share = f"{_slices(facts['slices'])} of GPU {_index(facts['index'])}{memory}{limited}"
@@ -109,25 +107,6 @@ def _gpus(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
         yield "no node has room for it now: it would wait"
     elif facts["hasRoom"] and facts["claim"] is not None:
         yield "a node has room for it now"
-
-
-def _template(claim: dict[str, Any]) -> Iterator[str]:
-    requests = claim["spec"]["spec"]["devices"]["requests"]
-    for request in requests:
-        if len(requests) > 1:
-            yield f"  request {request['name']}:"
-        for asked in request.get("firstAvailable") or [request["exactly"]]:
-            yield f"  {_amount(asked)} of each of {asked['count']} {asked['deviceClassName']}"
-            for selector in asked.get("selectors", ()):
-                yield f"    where {selector['cel']['expression']}"
-    for limit in claim["spec"]["spec"]["devices"].get("config", ()):
-        yield f"  request {limit['requests'][0]} limited to {limit['opaque']['parameters']['memoryMiB']} MiB"
-
-
-def _amount(asked: dict[str, Any]) -> str:
-    [(capacity, amount)] = asked.get("capacity", {}).get("requests", {"": "all"}).items()
-    is_share = asked["deviceClassName"] == DRIVER and capacity == SHARE_CAPACITY
-    return part_of_card(whole(amount)) if is_share else amount
 
 
 def _by_agent(explanation: Explanation) -> str:

@@ -32,7 +32,6 @@ from webhook.rules import Rules
 _OF_SHARE = ("slices", "index", "profile", "claim", "memoryMiB", "container", "model", "alias")
 _OF_POLICY = ("policy", "queue", "limiter", "limitsFrom", "place", "sameModel")
 """Facts that are null without a share, and without a policy."""
-WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +182,6 @@ class Explainer:
             return [Explanation(name, Outcome(denial.reason, denial=denial), [], found, found)]
         if kind in ("Job", "CronJob"):
             return [self._job(found if kind == "Job" else job_of(found))]
-        if kind in WORKLOADS:
-            return [self._review(review_of(pod_of_template(found)))]
         return self._templates(found)
 
     def _job(self, found: dict[str, Any]) -> Explanation:
@@ -192,13 +189,14 @@ class Explainer:
         return self._review(review_of(pod_of_template(job.pod))) if job.allowed else job
 
     def _templates(self, found: dict[str, Any]) -> list[Explanation]:
-        """Explain the pods of an unknown kind, each named after the path of its template."""
-        metadata, explanations = found.get("metadata"), []
-        for path, template in pod_templates(found):
+        """Explain the pods of any kind, each of several named after the path of its template."""
+        metadata, explanations, templates = found.get("metadata"), [], pod_templates(found)
+        for path, template in templates:
             copied = _labelled_as(found, template) if found["kind"] in COPIES_LABELS else template
             pod = pod_of_template({"metadata": metadata, "spec": {"template": copied}})
             explanation = self._review(review_of(pod))
-            explanations.append(replace(explanation, name=f"{explanation.name} {path}"))
+            name = f"{explanation.name} {path}" if len(templates) > 1 else explanation.name
+            explanations.append(replace(explanation, name=name))
         return explanations
 
     def _observe(self, request: Request, outcome: Outcome, _seconds: float) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from ledger.card_view import CardShare, CardView
 from ledger.queue_names import sanitised
+from ledger.use_history import OwnerUse
 from ledger.view import GpuView, Holding, LedgerView
 
 
@@ -22,15 +22,15 @@ class Filter:
     queue: str | None = None
     """A pod of this ClearML queue holds a share of the GPU."""
     free: int | None = None
-    """At least this number of slices is free."""
+    """At least this number of slices is free; no card that a DRA driver offers has slices."""
 
     def apply(self, view: LedgerView) -> LedgerView:
         """Remove GPUs and cards that do not match, and nodes without any; the others keep all holders."""
         nodes = [
             replace(
                 node,
-                gpus=tuple(gpu for gpu in node.gpus if self._shows(gpu)),
-                cards=tuple(self.cards(node.cards)),
+                gpus=tuple(filter(self._shows, node.gpus)),
+                cards=tuple(filter(self._shows_card, node.cards)),
             )
             for node in view.nodes
             if self.node is None or fnmatchcase(node.name, self.node)
@@ -40,25 +40,20 @@ class Filter:
             waiting = []
         return LedgerView(tuple(node for node in nodes if node.gpus or node.cards), tuple(waiting))
 
-    def cards(self, cards: Iterable[CardView]) -> list[CardView]:
-        """Return the cards that DRA drivers offer and that match: none if free slices are asked for."""
-        if self.free is not None:
-            return []
-        return [card for card in cards if self._shows_card(card)]
-
-    def _shows_card(self, card: CardView) -> bool:
-        is_there = self.node is None or fnmatchcase(card.node, self.node)
-        is_any = self.namespace is None and self.queue is None
-        return is_there and (is_any or any(self._is_asked(share) for share in card.shares))
-
     def _shows(self, gpu: GpuView) -> bool:
         if self.free is not None and gpu.free < self.free:
             return False
-        if self.namespace is None and self.queue is None:
-            return True
-        # The owners of the others are unknown.
-        return gpu.unlisted is not None or any(self._is_asked(share) for share in gpu.shares)
+        # The owners of shares that are not listed are unknown.
+        return self._is_any or gpu.unlisted is not None or any(map(self.takes, gpu.shares))
 
-    def _is_asked(self, share: Holding | CardShare) -> bool:
+    def _shows_card(self, card: CardView) -> bool:
+        return self.free is None and (self._is_any or any(map(self.takes, card.shares)))
+
+    @property
+    def _is_any(self) -> bool:
+        return self.namespace is None and self.queue is None
+
+    def takes(self, share: Holding | CardShare | OwnerUse) -> bool:
+        """Whether something is of the namespace and the queue."""
         of_namespace = self.namespace in {None, share.namespace}
         return of_namespace and (self.queue is None or sanitised(self.queue) == sanitised(share.queue))

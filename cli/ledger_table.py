@@ -1,51 +1,86 @@
-"""The ledger as lines: one for each GPU, with a block for each slice, and its pods."""
+"""The ledger as lines: one for each GPU, with a block for each slice, and one for each card; and by node."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from rich.text import Text
-
-from cli.printing import shortened
+from cli.printing import Cell, shortened, table
+from ledger.card_view import CardShare, CardView, sums
 from ledger.view import GpuView, LedgerView, NodeView, PendingView
 from modes.units import Gpu, Profile, unit_name, unit_of
 from policies.model.problems import printable
 
-STYLES = {"holder": "green", "promised": "cyan", "reservation": "yellow"}
+COLOURS = {"holder": "green", "promised": "cyan", "reservation": "yellow"}
 HELD, FREE, OVER = "█", "░", "▓"
 MAX_BLOCKS = 32
 """A pool with more slices is drawn to scale."""
 MAX_POD_NAME = 28
-MAX_NAMED = 3
 HEADINGS = ("NODE", "GPU", "SLICES", "FREE", "HELD BY")
 WIDE_HEADINGS = ("NODE", "PRODUCT", "MIB", "STATE", "GPU", "SLICES", "FREE", "HELD BY")
-
 BY_NODE = ("NODE", "PRODUCT", "GPUS", "FREE", "PODS")
+OF_CARDS = ("NODE", "CARD", "CLAIMED", "CLAIMS", "HELD BY")
+WIDE_OF_CARDS = ("NODE", "DRIVER", "MODEL", "CARD", "CLAIMED", "CLAIMS", "HELD BY")
+CARDS_BY_NODE = ("NODE", "CARDS", "FREE", "CLAIMS")
 
-Row = Sequence[Text]
-
-
-def lines(view: LedgerView, *, wide: bool = False) -> list[Text]:
-    """Return lines of any length: headings, nodes, GPUs and their pods, then waiting pods."""
-    rows = [row for node in view.nodes for row in _rows(node, wide=wide)]
-    drawn = table(WIDE_HEADINGS if wide else HEADINGS, rows)
-    return [*(drawn or [Text("no GPUs to show")]), *map(_waiting, view.backlog)]
+Row = Sequence[Cell]
 
 
-def lines_by_node(view: LedgerView) -> list[Text]:
-    """Return a line for each node instead of each GPU, for a ledger that is longer than the screen."""
-    return [*table(BY_NODE, list(map(_node_row, view.nodes))), *map(_waiting, view.backlog)]
+def lines(view: LedgerView, *, wide: bool = False, width: int | None = None) -> list[str]:
+    """Return a line for each GPU and its pods, then for pods that wait, then for cards of DRA drivers.
+
+    Args:
+        view: the ledger.
+        wide: whether with full names, products and memory.
+        width: columns to which lines are cut; None for any number.
+    """
+    gpus = [row for node in view.nodes for row in _gpu_rows(node, wide=wide)]
+    cards = [_card_row(card, wide=wide) for card in cards_of(view)]
+    return [
+        *_under(WIDE_HEADINGS if wide else HEADINGS, gpus, width),
+        *([] if gpus or cards else ["no GPUs to show"]),
+        *map(_waiting, view.backlog),
+        *_under(WIDE_OF_CARDS if wide else OF_CARDS, cards, width),
+    ]
 
 
-def total(view: LedgerView) -> Text:
-    """Return the line with the sums of what is shown."""
-    return Text(f"total: {_free(view.nodes)}, on {_counted(view)}", "bold")
+def lines_by_node(view: LedgerView, width: int | None = None) -> list[str]:
+    """Return a line for each node instead of each GPU and card, for a ledger longer than the screen."""
+    cards = defaultdict[str, list[CardView]](list)
+    for card in cards_of(view):
+        cards[card.node].append(card)
+    nodes = [_node_row(node) for node in view.nodes if node.gpus]
+    return [
+        *_under(BY_NODE, nodes, width),
+        *map(_waiting, view.backlog),
+        *_under(CARDS_BY_NODE, [_cards_row(name, found) for name, found in cards.items()], width),
+    ]
 
 
-def _counted(view: LedgerView) -> str:
-    gpus = sum(isinstance(gpu.unit, Gpu) for node in view.nodes for gpu in node.gpus)
-    nodes = "1 node" if len(view.nodes) == 1 else f"{len(view.nodes)} nodes"
-    return f"{gpus} GPUs of {nodes}" if gpus else nodes
+def totals(view: LedgerView) -> Iterator[str]:
+    """Yield the sums of slices and instances that are shown, and those of cards."""
+    nodes = [node for node in view.nodes if node.gpus]
+    if nodes:
+        gpus = sum(isinstance(gpu.unit, Gpu) for node in nodes for gpu in node.gpus)
+        on = f"{gpus} GPUs of {_number(len(nodes), 'node')}" if gpus else _number(len(nodes), "node")
+        yield f"total: {_free(nodes)}, on {on}"
+    cards = cards_of(view)
+    if cards:
+        on = f"{_number(len(cards), 'card')} of {_number(len({card.node for card in cards}), 'node')}"
+        yield f"total: {_free_mib(cards)} of GPU memory free to claims, on {on}"
+
+
+def cards_of(view: LedgerView) -> list[CardView]:
+    """Return the cards that DRA drivers offer."""
+    return [card for node in view.nodes for card in node.cards]
+
+
+def _under(headings: Row, rows: Sequence[Row], width: int | None) -> list[str]:
+    return table([headings, *rows], width).splitlines() if rows else []
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _free(nodes: Iterable[NodeView]) -> str:
@@ -53,12 +88,16 @@ def _free(nodes: Iterable[NodeView]) -> str:
     gpus = [gpu for node in nodes for gpu in node.gpus]
     slices = [gpu for gpu in gpus if not isinstance(gpu.unit, Profile)]
     instances = [gpu for gpu in gpus if isinstance(gpu.unit, Profile)]
-    found = []
-    for what, counted in (("slices", slices), ("MIG instances", instances)):
-        if counted:
-            sums = f"{sum(gpu.free for gpu in counted)} of {sum(gpu.capacity for gpu in counted)}"
-            found.append(f"{sums} {what} free")
-    return " and ".join(found) or "nothing"
+    return " and ".join(
+        f"{sum(gpu.free for gpu in counted)} of {sum(gpu.capacity for gpu in counted)} {what} free"
+        for what, counted in (("slices", slices), ("MIG instances", instances))
+        if counted
+    )
+
+
+def _free_mib(cards: Sequence[CardView]) -> str:
+    free, total = sums(cards)
+    return f"{free} of {total} MiB"
 
 
 def _node_row(node: NodeView) -> Row:
@@ -66,57 +105,69 @@ def _node_row(node: NodeView) -> Row:
     more = sum(gpu.unlisted.count for gpu in node.gpus if gpu.unlisted is not None)
     held = f"{len(pods)}{f' and {more} more' if more else ''}"
     gpus = sum(isinstance(gpu.unit, Gpu) for gpu in node.gpus)
-    name = _short_node(node)
-    return [name, Text(printable(node.product or "?")), Text(str(gpus)), Text(_free([node])), Text(held)]
+    return _short_node(node), node.product or "?", str(gpus), _free([node]), held
 
 
-def _rows(node: NodeView, *, wide: bool) -> Iterator[Row]:
+def _cards_row(name: str, cards: Sequence[CardView]) -> Row:
+    claims = {(share.namespace, share.claim) for card in cards for share in card.shares}
+    return shortened(name, MAX_POD_NAME), str(len(cards)), _free_mib(cards), str(len(claims))
+
+
+def _gpu_rows(node: NodeView, *, wide: bool) -> Iterator[Row]:
     for gpu in node.gpus:
-        index = gpu.name if wide else _number(node, gpu)
-        yield [
+        index = gpu.name if wide else _index(node, gpu)
+        yield (
             *(_wide_node(node, gpu) if wide else [_short_node(node)]),
-            Text(f"{index}{' cordoned' if gpu.cordoned else ''}"),
+            f"{index}{' cordoned' if gpu.cordoned else ''}",
             _slices(gpu),
-            Text(f"{gpu.free} of {gpu.capacity}"),
-            _shares(gpu, wide=wide),
-        ]
+            f"{gpu.free} of {gpu.capacity}",
+            _holders(gpu, wide=wide),
+        )
 
 
-def _short_node(node: NodeView) -> Text:
-    name = Text(shortened(node.name, MAX_POD_NAME))
-    if not node.usable:
-        name.append(" not usable", "red")
-    if node.gpu_mib is None and all(gpu.memory_mib is None for gpu in node.gpus):
-        name.append(" no memory label", "red")
-    return name
+def _card_row(card: CardView, *, wide: bool) -> Row:
+    taint = [(f" taint {card.taint}", "red")] if card.taint else []
+    return (
+        *([card.node, card.driver, card.model or "?"] if wide else [shortened(card.node, MAX_POD_NAME)]),
+        [(card.device, ""), *taint],
+        f"{card.claimed_mib} of {card.memory_mib} MiB",
+        str(card.claims),
+        ", ".join([_claim(share, wide=wide) for share in card.shares]),
+    )
 
 
-def _number(node: NodeView, gpu: GpuView) -> str:
+def _short_node(node: NodeView) -> Cell:
+    unlabelled = node.gpu_mib is None and all(gpu.memory_mib is None for gpu in node.gpus)
+    return [
+        (shortened(node.name, MAX_POD_NAME), ""),
+        ("" if node.usable else " not usable", "red"),
+        (" no memory label" if unlabelled else "", "red"),
+    ]
+
+
+def _index(node: NodeView, gpu: GpuView) -> str:
     """Return the GPU's number, with the MiB of its card if the node's label has another value."""
     is_as_said = gpu.memory_mib in {None, node.gpu_mib}
     return gpu.name if is_as_said else f"{gpu.name} of {gpu.memory_mib} MiB"
 
 
-def _wide_node(node: NodeView, gpu: GpuView) -> list[Text]:
-    state = Text("usable") if node.usable else Text("not usable", "red")
+def _wide_node(node: NodeView, gpu: GpuView) -> Row:
     mib = gpu.memory_mib if gpu.memory_mib is not None else node.gpu_mib
-    memory = Text("no label", "red") if mib is None else Text(str(mib))
-    return [Text(printable(node.name)), Text(printable(gpu.model or node.product or "?")), memory, state]
+    memory: Cell = [("no label", "red")] if mib is None else str(mib)
+    state: Cell = "usable" if node.usable else [("not usable", "red")]
+    return node.name, gpu.model or node.product or "?", memory, state
 
 
-def _slices(gpu: GpuView) -> Text:
-    total = max(1, gpu.capacity, gpu.used)
-    drawn, left = Text(), gpu.capacity
-    shares = [(share.slices, share.kind) for share in gpu.shares]
-    if gpu.unlisted is not None:
-        rest = gpu.unlisted
-        shares += [(rest.held, "holder"), (rest.used - rest.held, "promised")]
-    for slices, kind in shares:
+def _slices(gpu: GpuView) -> Cell:
+    total, left, drawn = max(1, gpu.capacity, gpu.used), gpu.capacity, []
+    shares = [(share.slices, COLOURS[share.kind]) for share in gpu.shares]
+    if (rest := gpu.unlisted) is not None:
+        shares += [(rest.held, COLOURS["holder"]), (rest.used - rest.held, COLOURS["promised"])]
+    for slices, colour in shares:
         within = max(0, min(slices, left))
-        blocks = HELD * _scaled(within, total) + OVER * _scaled(slices - within, total)
-        drawn.append(blocks, style=STYLES[kind])
+        drawn.append((HELD * _scaled(within, total) + OVER * _scaled(slices - within, total), colour))
         left -= slices
-    return drawn.append(FREE * _scaled(gpu.unallocated, total), style="dim")
+    return [*drawn, (FREE * _scaled(gpu.unallocated, total), "bright_black")]
 
 
 def _scaled(slices: int, total: int) -> int:
@@ -125,32 +176,23 @@ def _scaled(slices: int, total: int) -> int:
     return max(bool(slices), slices * MAX_BLOCKS // total)
 
 
-def _shares(gpu: GpuView, *, wide: bool) -> Text:
-    cut = printable if wide else lambda name: shortened(name, MAX_POD_NAME)
-    held = [f"{printable(share.namespace)}/{cut(share.name)}: {share.slices}" for share in gpu.shares]
+def _holders(gpu: GpuView, *, wide: bool) -> str:
+    held = [f"{share.namespace}/{_pod(share.name, wide=wide)}: {share.slices}" for share in gpu.shares]
     if gpu.unlisted is not None:
         held.append(f"and {gpu.unlisted.count} more: {gpu.unlisted.used}")
-    return Text(", ".join(held))
+    return ", ".join(held)
 
 
-def _waiting(waiting: PendingView) -> Text:
+def _claim(share: CardShare, *, wide: bool) -> str:
+    name = _pod(share.pod or f"claim {share.claim}", wide=wide)
+    return f"{share.namespace}/{name}: {share.memory_mib}"
+
+
+def _pod(name: str, *, wide: bool) -> str:
+    return name if wide else shortened(name, MAX_POD_NAME)
+
+
+def _waiting(waiting: PendingView) -> str:
     units = ", ".join([unit_name(unit_of(index)) for index in waiting.indices])
     where = f"GPU {units}" if units else "any GPU"
-    pod = f"{printable(waiting.namespace)}/{printable(waiting.name)}"
-    return Text(f"waits: {pod} for {waiting.slices} of {where}", style="yellow")
-
-
-def table(headings: Sequence[str], rows: Sequence[Row]) -> list[Text]:
-    """Return rows as lines under headings; each column except the last is as wide as its longest text."""
-    if not rows:
-        return []
-    every = [[Text(heading, "bold") for heading in headings], *rows]
-    widths = [max(cell.cell_len for cell in column) for column in zip(*every, strict=True)]
-    return [_line(row, widths) for row in every]
-
-
-def _line(row: Row, widths: Sequence[int]) -> Text:
-    line = Text(no_wrap=True)
-    for cell, width in zip(row[:-1], widths, strict=False):
-        line.append_text(cell).append(" " * (width - cell.cell_len + 1))
-    return line.append_text(row[-1])
+    return printable(f"waits: {waiting.namespace}/{waiting.name} for {waiting.slices} of {where}")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from cli.subcommands import NAME, SUBCOMMANDS, run
+from cli.subcommands import NAME, run
 
 
 def main() -> None:
     """Run the command line; it loads only the requested subcommand."""
-    run(SUBCOMMANDS, NAME)
+    run(NAME)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -21,11 +21,12 @@ from modes.resource_names import ResourceNames
 from policies.model.problems import printable
 
 if TYPE_CHECKING:
-    from cluster.object_reader import ObjectReader
     from controller.watch.gpu_node import AgentReport
 
 STANDARD_INPUT = Path("-")
 
+_OF_CONTROLLER = ("GpuNode", "ResourceSlice", "ResourceClaim")
+"""Kinds that only inventories of some clusters have."""
 _TEXTS = ("apiVersion", "metadata.name", "metadata.generateName", "metadata.namespace")
 _TEMPLATE = ("metadata", "spec", "spec.template", "spec.template.metadata", "spec.template.spec")
 _OBJECTS = (*_TEMPLATE, "spec.jobTemplate", *[f"spec.jobTemplate.{each}" for each in _TEMPLATE])
@@ -68,7 +69,7 @@ def read_objects(file: Path) -> list[dict[str, Any]]:
         ManifestError: the file cannot be read, is neither YAML nor JSON, or holds something else.
     """
     try:
-        documents = read_documents(_content(file))
+        documents = read_documents(content_of(file, MAX_BYTES))
     except OSError as error:
         raise ManifestError(f"{file}: {error.strerror}: name a file that can be read") from None
     except UnusableTextError as error:
@@ -93,15 +94,16 @@ def read_inventory(file: Path, names: ResourceNames, custom: tuple[CustomCards, 
     Raises:
         ManifestError: see `read_objects`; also if the file has no Node, or other objects.
     """
+    objects = read_objects(file)
     readers: dict[str, Callable[[dict[str, Any]], Any]] = {
         "Node": partial(node_from_object, names=names),
         "Pod": partial(pod_from_object, names=names),
-        "GpuNode": _report,
-        "ResourceSlice": partial(_read_by, "ResourceSlice", custom),
-        "ResourceClaim": partial(_read_by, "ResourceClaim", custom),
+        **dict.fromkeys(_OF_CONTROLLER, _refuse),
     }
+    if not {found["kind"] for found in objects}.isdisjoint(_OF_CONTROLLER):
+        readers |= _readers_of_controller(custom)
     read: dict[str, list[Any]] = {kind: [] for kind in readers}
-    for found in read_objects(file):
+    for found in objects:
         kind = found["kind"]
         if kind not in readers:
             raise ManifestError(
@@ -123,30 +125,23 @@ def read_inventory(file: Path, names: ResourceNames, custom: tuple[CustomCards, 
     )
 
 
-def _read_by(kind: str, custom: tuple[CustomCards, ...], found: dict[str, Any]) -> Any:
-    """Read a ResourceSlice or ResourceClaim as the controller does, but refuse one that it would ignore."""
-    return _reader(kind, custom).read_object(msgspec.json.encode(found))
-
-
-@lru_cache(maxsize=2)
-def _reader(kind: str, custom: tuple[CustomCards, ...]) -> ObjectReader[Any, Any]:
+def _readers_of_controller(custom: tuple[CustomCards, ...]) -> dict[str, Callable[[dict[str, Any]], Any]]:
+    """Return what reads objects as the controller does, but refuses one that it would ignore."""
     # Here and not above: a webhook with an inventory must run without the Kubernetes client.
     from controller.watch.card_claims import card_claims  # noqa: PLC0415
     from controller.watch.claim_cards import offered_slices  # noqa: PLC0415
+    from controller.watch.gpu_node import report_from_object  # noqa: PLC0415
 
-    read: Any = offered_slices if kind == "ResourceSlice" else card_claims
-    reader: ObjectReader[Any, Any] = read(custom, _refuse).reader
-    return reader
+    slices, claims = offered_slices(custom, _refuse).reader, card_claims(custom, _refuse).reader
+    return {
+        "GpuNode": report_from_object,
+        "ResourceSlice": lambda found: slices.read_object(msgspec.json.encode(found)),
+        "ResourceClaim": lambda found: claims.read_object(msgspec.json.encode(found)),
+    }
 
 
-def _refuse(_name: str, why: str) -> NoReturn:
+def _refuse(_name: Any, why: str = "") -> NoReturn:
     raise ValueError(why)
-
-
-def _report(found: dict[str, Any]) -> AgentReport:
-    from controller.watch.gpu_node import report_from_object  # noqa: PLC0415 as above
-
-    return report_from_object(found)
 
 
 def _with_agent(node: NodeFact, report: AgentReport | None) -> NodeFact:
@@ -157,12 +152,12 @@ def _with_agent(node: NodeFact, report: AgentReport | None) -> NodeFact:
     return with_report(node, report, "serving" if report.is_registered else "away")
 
 
-def _content(file: Path) -> bytes:
-    """Read no more of a file, or of a device, than one byte too many."""
+def content_of(file: Path, most: int) -> bytes:
+    """Read no more of a file, or of a device, than one byte more than `most`."""
     if file == STANDARD_INPUT:
-        return sys.stdin.buffer.read(MAX_BYTES + 1)
+        return sys.stdin.buffer.read(most + 1)
     with file.open("rb") as stream:
-        return stream.read(MAX_BYTES + 1)
+        return stream.read(most + 1)
 
 
 def _name(found: dict[str, Any]) -> str:

@@ -25,9 +25,10 @@ class _Dumper(yaml.SafeDumper):
 def changed_lines(before: dict[str, Any], after: dict[str, Any]) -> Iterator[str]:
     """Yield the changed lines with `+` and `-`, those around them, and `...` between."""
     # The first two lines name files.
-    for line in islice(unified_diff(_lines(before), _lines(after), lineterm="", n=CONTEXT), 2, None):
+    for line in islice(unified_diff(yaml_lines(before), yaml_lines(after), lineterm="", n=CONTEXT), 2, None):
         yield "..." if line.startswith("@@") else line
 
 
-def _lines(found: dict[str, Any]) -> list[str]:
+def yaml_lines(found: dict[str, Any]) -> list[str]:
+    """Return an object as YAML."""
     return yaml.dump(found, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH).splitlines()

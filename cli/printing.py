@@ -1,6 +1,7 @@
 """Prints untrusted text as lines for a terminal: without control characters, and cut to the available width.
 
-It is separate from `terminal`, because the serving processes print too, but do not load rich.
+A name, a label or an error text may contain escape sequences that move the cursor, rename the window or
+reverse text. All output of commands goes through here.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -23,8 +25,14 @@ def say(text: str, *, err: bool = False) -> None:
 
 
 def say_in(colour: str, text: str) -> None:
-    """Print a line in a colour, if the output is a terminal and NO_COLOR is not set."""
-    typer.echo(typer.style(printable(text), fg=colour), color=False if os.environ.get("NO_COLOR") else None)
+    """Print a line in a colour, as `say_drawn` does."""
+    say_drawn(typer.style(printable(text), fg=colour))
+
+
+def say_drawn(text: str) -> None:
+    """Print lines of `table` with their colours, if the output is a terminal and NO_COLOR is not set."""
+    wanted = True if os.environ.get("FORCE_COLOR") else None
+    typer.echo(text, color=False if os.environ.get("NO_COLOR") else wanted)
 
 
 def say_json(items: Sequence[object]) -> None:
@@ -52,12 +60,46 @@ def camel(name: str) -> str:
     return first + "".join("MiB" if each == "mib" else each[:1].upper() + each[1:] for each in rest)
 
 
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows of texts as lines; each column except the last is as wide as its longest text."""
-    shown = [[printable(text) for text in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in shown]
-    return "\n".join(line.rstrip() for line in lines)
+def rfc3339(seconds: float | None) -> str | None:
+    """Return Unix time as text, in whole seconds; None for none."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if seconds else None
+
+
+Cell = str | Sequence[tuple[str, str]]
+"""A text, or texts with their colours."""
+
+
+def table(rows: Sequence[Sequence[Cell]], width: int | None = None) -> str:
+    """Return rows as lines; each column except the last is as wide as its longest text.
+
+    Args:
+        rows: cells, of which the last of each row has no colour.
+        width: columns to which the last cells are cut; None for any number.
+    """
+    *widths, _ = [max(len(_plain(cell)) for cell in column) for column in zip(*rows, strict=True)]
+    room = None if width is None else max(1, width - sum(widths) - 2 * len(widths))
+    lines = []
+    for *cells, last in rows:
+        pairs = zip(cells, widths, strict=True)
+        padded = [_drawn(cell) + " " * (wide - len(_plain(cell))) for cell, wide in pairs]
+        text = _plain(last)
+        padded.append(text if room is None or len(text) <= room else f"{text[: room - 1]}…")
+        lines.append("  ".join(padded).rstrip())
+    return "\n".join(lines)
+
+
+def _parts(cell: Cell) -> Sequence[tuple[str, str]]:
+    """Return the texts of a cell, without control characters, with their colours."""
+    parts = [(cell, "")] if isinstance(cell, str) else cell
+    return [(printable(text), colour) for text, colour in parts if text]
+
+
+def _plain(cell: Cell) -> str:
+    return "".join([text for text, _ in _parts(cell)])
+
+
+def _drawn(cell: Cell) -> str:
+    return "".join([typer.style(text, fg=colour) if colour else text for text, colour in _parts(cell)])
 
 
 def shortened(name: str, most: int) -> str:

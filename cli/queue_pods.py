@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -15,15 +14,13 @@ from policies.loading.clearml_chart import ChartQueue
 from policies.loading.queue_checks import Mistake, mistakes
 from policies.model.effective import EffectivePolicy
 from policies.model.problems import Path
-from webhook.admission.denial import Denial, Reason
+from webhook.admission.denial import Denial
 from webhook.admission.pod import Pod
 from webhook.admission_review import decode
 from webhook.policy_resolver import ResolvedPolicy
 from webhook.rules import Rules
 
 Json = Mapping[str, Any]
-MAX_DENIALS = 20
-"""Denials of one template: each needs a decision for many keys."""
 _OF_THE_CONTAINER = ("resources", "env", "envFrom", "volumeMounts", "volumeDevices")
 _OF_THE_CHART = ("labels", "annotations", "containerSecurityContext", "podSecurityContext", "fileMounts")
 _LAST = {"annotations": 1, "labels": 2}
@@ -36,8 +33,8 @@ def all_mistakes(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Mistake
     """Yield everything for which a queue's pods would be denied, as `mistakes` does."""
     found = list(mistakes(queue, policy))
     yield from found
-    left = _without(queue.template, [path for path, _ in found])
-    yield from islice(_denials(left, policy), MAX_DENIALS if policy.gives_share else 0)
+    if policy.gives_share:
+        yield from _denials(_without(queue.template, [path for path, _ in found]), policy)
 
 
 def pod_of(template: Json) -> dict[str, Any]:
@@ -57,40 +54,14 @@ def pod_of(template: Json) -> dict[str, Any]:
 
 
 def _denials(template: Json, policy: EffectivePolicy) -> Iterator[Mistake]:
-    """Yield each denial at the value without which there would be another one, or none."""
+    """Yield each denial at the key of the template without which there would be another one, or none."""
     while denial := _denial(template, policy):
-        path: Path = ()
-        while (deeper := _cause(template, path, denial, policy)) is not None:
-            path = deeper
-        yield path, denial.message
-        if not path:
+        keys = sorted(template, key=lambda key: _LAST.get(key, 0))
+        cause = next((key for key in keys if _denial(_without(template, [(key,)]), policy) != denial), None)
+        yield () if cause is None else (cause,), denial.message
+        if cause is None:
             return
-        in_list = next((at for at, key in enumerate(path) if isinstance(key, int)), len(path))
-        template = _without(template, [path[: in_list + 1]])
-
-
-def _cause(template: Json, path: Path, denial: Denial, policy: EffectivePolicy) -> Path | None:
-    """Return the path of the value below `path` that causes a denial; None if it is no single one."""
-    value: Any = template
-    for key in path:
-        value = value[key]
-
-    def changes(keys: Sequence[str | int]) -> bool:
-        found = _denial(_without(template, [(*path, key) for key in keys]), policy)
-        if found is None or found.reason is denial.reason:
-            # The message counts what is too much: no single value is to blame.
-            return found is None or (found != denial and found.reason is not Reason.TOO_LARGE)
-        # A key that is required is not to blame for what its value does.
-        return found.reason is not Reason.UNREADABLE
-
-    keys = list(value) if isinstance(value, dict) else []
-    keys = sorted(keys, key=lambda key: _LAST.get(key, 0))
-    if isinstance(value, list):
-        keys = list(range(len(value)))
-        while len(keys) > 1:
-            half = keys[: len(keys) // 2]
-            keys = half if changes(half) else keys[len(half) :]
-    return next(((*path, key) for key in keys if changes([key])), None)
+        template = _without(template, [(cause,)])
 
 
 def _denial(template: Json, policy: EffectivePolicy) -> Denial | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import errno
 import io
@@ -11,8 +10,6 @@ import sys
 from collections.abc import Iterator
 from typing import NoReturn
 
-PLAIN = {"█": "#", "░": ".", "▓": "!", "…": "~", "─": "-", "�": "?"}
-"""Our drawings in an encoding that lacks them. One character each: columns stay aligned."""
 NOT_WRITTEN = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF)
 CANNOT_WRITE = 74
 """Exit status if the output cannot be written, EX_IOERR of sysexits.h."""
@@ -21,13 +18,12 @@ CANNOT_WRITE = 74
 @contextlib.contextmanager
 def standard_streams() -> Iterator[None]:
     """Make the streams take every text, and end the command silently if nobody reads its output any more."""
-    codecs.register_error("fraction_injector", _plain)
     # A stream is None if it was closed when the process started.
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115 it lives as long as we do
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115 as above
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="fraction_injector")
+            stream.reconfigure(errors="backslashreplace")
     try:
         try:
             yield
@@ -47,11 +43,3 @@ def _leave(error: OSError) -> NoReturn:
         with contextlib.suppress(OSError):
             sys.stderr.write(f"fraction-injector: cannot write: {error.strerror}\n")
     raise SystemExit(CANNOT_WRITE)
-
-
-def _plain(error: UnicodeError) -> tuple[str, int]:
-    """Write what an encoding lacks as an escape; our drawings have a plain form."""
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    text = error.object[error.start : error.end]
-    return "".join(PLAIN.get(each) or each.encode("unicode_escape").decode() for each in text), error.end

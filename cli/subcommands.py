@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import os
-import sys
-from collections.abc import Collection, Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -66,18 +62,57 @@ PROCESSES = ("webhook", "controller", "agent")
 """Subcommands that run a process of the chart."""
 
 
-class SubcommandGroup(TyperGroup):
-    """A command with subcommands. It has no help option when the help of a subcommand is asked for."""
+class QuietGroup(TyperGroup):
+    """A command with subcommands. It reads no options of its own before a subcommand."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the options before the subcommand: for an option that is not given, Typer loads pydantic."""
-        names = ctx.help_option_names
-        if args and args[0] not in names:
-            ctx.help_option_names = []
+        """Read the name of a subcommand: for an option that is not given, Typer loads pydantic."""
+        names, options = ctx.help_option_names, self.params
+        if args and not args[0].startswith("-"):
+            ctx.help_option_names, self.params = [], []
         try:
             return super().parse_args(ctx, args)
         finally:
-            ctx.help_option_names = names
+            ctx.help_option_names, self.params = names, options
+
+
+class Subcommands(QuietGroup):
+    """All subcommands; one is loaded when it is asked for, because loading all takes a second longer."""
+
+    first = ""
+    """First word of the subcommands of a group."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        # Typer compares a misspelt name with these keys.
+        self.commands: Any = dict.fromkeys(self._lines())
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 the base class's signature
+        """Return the names of subcommands and groups."""
+        return list(self._lines())
+
+    def get_command(self, ctx: Any, name: str) -> Any:  # noqa: ARG002 the base class's signature
+        """Load a subcommand; None if there is none of this name."""
+        if name not in self._lines():
+            return None
+        if not self.first and name in GROUPS:
+            return typer.main.get_command(_app(name, GROUPS[name], OfMachine))
+        place, line = SUBCOMMANDS[f"{self.first} {name}".strip()]
+        module, _, attribute = place.partition(":")
+        found = getattr(import_module(f"cli.commands.{module}"), attribute)
+        parent = _app(NAME, ABOUT, QuietGroup)
+        if isinstance(found, typer.Typer):
+            parent.add_typer(found, name=name, cls=QuietGroup, short_help=line)
+        else:
+            parent.command(name, short_help=line)(found)
+        return typer.main.get_group(parent).commands[name]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 as above
+        """Write the subcommands in sections, and load none."""
+        lines = self._lines()
+        for title, names in {"Commands": lines}.items() if self.first else SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, lines[name]) for name in names])
 
     def invoke(self, ctx: Any) -> Any:
         """Run a subcommand; of an invalid value the error says the rule, without the words of pydantic."""
@@ -88,52 +123,27 @@ class SubcommandGroup(TyperGroup):
                 error.message = error.message.replace(theirs, ours)
             raise
 
-
-class InSections(SubcommandGroup):
-    """A command whose help lists its subcommands in sections."""
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the sections, of the subcommands that there are."""
-        found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
-        for title, names in SECTIONS.items():
-            rows = [(name, each.get_short_help_str(80)) for name in names if (each := found.get(name))]
-            if rows:
-                with formatter.section(title):
-                    formatter.write_dl(rows)
+    def _lines(self) -> dict[str, str]:
+        split = {name.rpartition(" ")[::2]: line for name, (_, line) in SUBCOMMANDS.items()}
+        own = {name: line for (first, name), line in split.items() if first == self.first}
+        return own if self.first else own | GROUPS
 
 
-def make_app(
-    names: Collection[str], *, listed: Collection[str] = (), name: str = NAME, has_options: bool = True
-) -> typer.Typer:
-    """Return the command with these subcommands; no others are imported.
+class OfMachine(Subcommands):
+    """The subcommands that begin with `machine`."""
 
-    Args:
-        names: subcommands that can be run.
-        listed: subcommands that the help only names.
-        name: the command's name.
-        has_options: whether it has options of its own.
-    """
-    app = _group(name, ABOUT, InSections, add_completion=has_options)
-    app.callback()(_root if has_options else _no_options)
-    groups: dict[str, typer.Typer] = {}
-    for each in [*names, *listed]:
-        place, line = SUBCOMMANDS[each]
-        first, _, own = each.rpartition(" ")
-        parent = groups.setdefault(first, _group(first, GROUPS[first])) if first else app
-        found = _loaded(place) if each in names else _only_listed
-        if isinstance(found, typer.Typer):
-            parent.add_typer(found, name=own, cls=SubcommandGroup, short_help=line)
-        else:
-            parent.command(own, short_help=line)(found)
-    for first, group in groups.items():
-        app.add_typer(group, name=first, short_help=GROUPS[first])
+    first = "machine"
+
+
+def make_app(name: str = NAME) -> typer.Typer:
+    """Return the command under a name; it imports no subcommand yet."""
+    app = _app(name, ABOUT, Subcommands, add_completion=True)
+    app.callback()(_root)
     return app
 
 
-def _group(
-    name: str, about: str, cls: type[TyperGroup] = SubcommandGroup, *, add_completion: bool = False
-) -> typer.Typer:
-    return typer.Typer(
+def _app(name: str, about: str, cls: type[TyperGroup], *, add_completion: bool = False) -> typer.Typer:
+    app = typer.Typer(
         name=name,
         help=about,
         cls=cls,
@@ -144,46 +154,14 @@ def _group(
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
+    app.callback()(_no_options)
+    return app
 
 
-def _loaded(place: str) -> Any:
-    module, _, attribute = place.partition(":")
-    return getattr(import_module(f"cli.commands.{module}"), attribute)
-
-
-def run(names: Collection[str], name: str) -> None:
-    """Run the subcommand that the command line names.
-
-    Args:
-        names: subcommands that it may name.
-        name: the command's name in its help.
-    """
-    wanted = subcommand_of(sys.argv[1:])
-    is_completion = any(each.endswith("_COMPLETE") for each in os.environ)
-    # Loaded modules stay, and garbage collection would take a tenth of the start.
-    gc.disable()
-    if wanted in names:
-        app = make_app([wanted], name=name, has_options=False)
-    elif is_completion:
-        app = make_app(names, name=name)
-    else:
-        app = make_app([], listed=names, name=name, has_options=wanted not in GROUPS)
-    gc.freeze()
-    gc.enable()
+def run(name: str) -> None:
+    """Run the subcommand that the command line names; `name` is the command's name in its help."""
     with standard_streams():
-        app()
-
-
-def subcommand_of(words: Sequence[str]) -> str:
-    """Return the first word of a command line, or the first two where they name a subcommand."""
-    two = " ".join(words[:2])
-    return two if two in SUBCOMMANDS else next(iter(words), "")
-
-
-def _only_listed() -> None:
-    """Stand for a subcommand that is not loaded, because something stands before its name."""
-    typer.echo(f"{NAME}: write the subcommand first, and nothing before it", err=True)
-    raise typer.Exit(2)
+        make_app(name)()
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001 typer calls it so

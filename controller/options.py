@@ -23,7 +23,7 @@ from service.options import (
     StopDelay,
     TlsNames,
 )
-from web.source import Link, read_link
+from web.links import Link, read_link
 
 Value = TypeVar("Value")
 

@@ -5,16 +5,14 @@
 | why, pod_details | one pod, or a workload of denied pods, and what it waits for |
 | offered_cards | cards that DRA drivers offer, and what claims hold of them |
 | uninjected | pods that use GPUs without an injection |
-| share_uses, suggestions | what pods use of their shares, and which shares would have held them |
+| use | what pods use of their shares, now and over weeks |
 | quota_report | the policies in the ConfigMap, and usage of quotas by namespaces and queues |
 """
 
 PUBLIC = (
-    "offered_cards",
     "quota_report",
-    "share_uses",
-    "suggestions",
     "uninjected",
+    "use",
     "why",
 )
 """Modules that other packages import."""

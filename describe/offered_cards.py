@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from http import HTTPStatus
 
-from cluster.kube_client import ApiError, ApiServer
+from cluster.kube_client import ApiServer
 from cluster.listing import list_all, pages
 from controller.pods.pod_claim import UNANSWERED, Note
 from controller.watch.card_claims import card_claims
 from controller.watch.claim_cards import offered_slices
 from kube.dra import CustomCards
-from ledger.card_view import CardView, card_views
 from ledger.claim_room import ClaimRoom, room_of
 from ledger.claimed_cards import ClaimedCards
 from ledger.why_claim import ShareClaim
@@ -43,23 +41,6 @@ async def put_claims(api: ApiServer, cards: ClaimedCards, custom: CustomCards | 
     """
     for each in await list_all(api, card_claims(filter(None, [custom]))):
         cards.put_claim(each)
-
-
-async def read_cards(api: ApiServer) -> list[CardView]:
-    """Return all offered cards; none if ResourceSlices are not served, or the user may not list them.
-
-    Raises:
-        UNANSWERED: there are cards, but their claims cannot be listed, or the API server does not answer.
-    """
-    cards = ClaimedCards()
-    try:
-        await put_slices(api, cards)
-    except ApiError as error:
-        if error.status not in {HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}:
-            raise
-    if cards.nodes():
-        await put_claims(api, cards)
-    return card_views(cards)
 
 
 async def read_room(

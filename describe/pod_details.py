@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from urllib.parse import quote
@@ -16,6 +16,7 @@ from controller.watch.resources import Owner
 from kube.container_status import ContainerStatus, PodCondition
 from kube.events import StoredEvent
 from kube.names import MEMORY_MIB_ANNOTATION
+from ledger.why import PodSummary
 from ledger.why_refused import EventSummary
 
 
@@ -53,48 +54,24 @@ class _Pod(msgspec.Struct):
     status: _Status = msgspec.field(default_factory=_Status)
 
 
-class _Named(msgspec.Struct):
-    name: str
-
-
-class NamedPod(msgspec.Struct):
-    """A pod with its name alone."""
-
-    metadata: _Named
-
-
-@dataclass(frozen=True, slots=True)
-class PodDetails:
-    """A pod's state, in addition to what the ledger knows."""
-
-    phase: str
-    is_terminating: bool
-    age_seconds: float | None
-    memory_mib: str | None
-    owner: Owner | None
-    gates: tuple[str, ...]
-    scheduler_says: str | None
-    trouble: str | None
-
-
-def details_of(data: bytes, now: datetime) -> PodDetails:
-    """Decode a pod.
+def with_details(summary: PodSummary, data: bytes, now: datetime) -> PodSummary:
+    """Add the state of a pod to what the ledger knows of it.
 
     Raises:
-        msgspec.MsgspecError: it is not a pod.
+        msgspec.MsgspecError: `data` is not a pod.
     """
     pod = msgspec.json.decode(data, type=_Pod)
     metadata, status = pod.metadata, pod.status
-    owners = [owner for owner in metadata.owner_references or () if owner.controller]
     refused = [
         each for each in status.conditions or () if (each.type, each.status) == ("PodScheduled", "False")
     ]
-    return PodDetails(
+    return replace(
+        summary,
         phase=status.phase,
         is_terminating=metadata.deletion_timestamp is not None,
-        age_seconds=_age(metadata.creation_timestamp, now),
+        waited_seconds=_age(metadata.creation_timestamp, now),
         memory_mib=metadata.annotations.memory_mib if metadata.annotations is not None else None,
-        owner=owners[0] if owners else None,
+        owner=next((owner for owner in metadata.owner_references or () if owner.controller), None),
         gates=tuple([gate.name for gate in pod.spec.scheduling_gates or ()]),
         scheduler_says=(refused[0].message or refused[0].reason) if refused else None,
         trouble=next(_troubles(status), None),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -11,6 +10,7 @@ import msgspec
 
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from cluster.listing import list_all
+from cluster.object_reader import ConfigMap
 from controller.pods.pod_claim import UNANSWERED
 from controller.watch.gpu_node import AgentReport, gpu_nodes, with_report
 from controller.watch.resources import nodes, pods
@@ -20,10 +20,6 @@ from ledger.placement_request import Quota
 from modes.resource_names import ResourceNames
 from policies.loading.loader import parse_policies
 from policies.loading.policy_set import PolicySet
-
-
-class _ConfigMap(msgspec.Struct):
-    data: dict[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +57,12 @@ async def _ledger(api: ApiServer, names: ResourceNames) -> Ledger:
     with contextlib.suppress(*UNANSWERED):
         await put_slices(api, ledger.cards)
     facts = [each.fact for each in await list_all(api, nodes(names))]
-    reports = await _reports(api)
+    reports: dict[str, AgentReport] = {}
+    with contextlib.suppress(ApiError, *TRANSPORT_ERRORS):
+        reports = {report.node: report for report in await list_all(api, gpu_nodes())}
     of_pods = [each.fact for each in await list_all(api, pods(names))]
     ledger.replace([with_report(fact, reports.get(fact.name), fact.agent) for fact in facts], of_pods)
     return ledger
-
-
-async def _reports(api: ApiServer) -> Mapping[str, AgentReport]:
-    """Return the agents' reports by node; empty if they cannot be read, or no agent runs."""
-    try:
-        return {report.node: report for report in await list_all(api, gpu_nodes())}
-    except (ApiError, *TRANSPORT_ERRORS):
-        return {}
 
 
 def _use(ledger: Ledger, quota: Quota, waiting: int) -> CountedQuota:
@@ -88,5 +78,5 @@ async def read_stored_policies(api: ApiServer, namespace: str, config_map: str) 
         PolicyError: the policies are broken.
     """
     path = f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps/{quote(config_map, safe='')}"
-    data = msgspec.json.decode(await api.request("GET", path), type=_ConfigMap).data
+    data = msgspec.json.decode(await api.request("GET", path), type=ConfigMap).data or {}
     return parse_policies({name: text.encode() for name, text in data.items()})

@@ -12,6 +12,7 @@ import msgspec
 
 from cluster.kube_client import ApiError, ApiServer
 from cluster.listing import PAGE, list_all, objects_at, pages
+from cluster.object_reader import StoredObject
 from controller.pods.pending_pod import StoredPod
 from controller.pods.pod_claim import UNANSWERED, kinds_of, read_claim_of_pod
 from controller.pods.pod_findings import summary_of
@@ -20,7 +21,7 @@ from controller.publish.gpu_ledger import gpu_ledgers, view_of
 from controller.watch.gpu_node import gpu_nodes
 from controller.watch.resources import SeenNode, SeenPod, nodes, pods
 from describe.offered_cards import read_room
-from describe.pod_details import NamedPod, PodDetails, details_of, events_of, newest_first
+from describe.pod_details import events_of, newest_first, with_details
 from kube.events import MIG_WAITS, WAITING_FOR_QUOTA
 from kube.names import GPU_MEMORY_LABEL, GPU_NODES_PATH, GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints
@@ -51,19 +52,6 @@ class WhyAnswer:
     """What could not be read, and why; the text does not use it."""
     claim: ShareClaim | None = None
     """The claim of its share, in mode dra."""
-
-
-@dataclass(slots=True)
-class _Events:
-    """Events that were read."""
-
-    events: list[EventSummary] = field(default_factory=list)
-    is_read: bool = False
-    """Whether the API server returned a list, even an empty one."""
-    is_cut: bool = False
-    """Whether there are more than were read."""
-    is_broken: bool = False
-    """Whether a page could not be read; it is in `unread` then."""
 
 
 class WhyQuery:
@@ -97,55 +85,46 @@ class WhyQuery:
         if found is None:
             text = "The pod exists, but its resources or labels cannot be read, so it is not counted."
             return WhyAnswer(text, is_known=True, unread=self._unread)
-        details = details_of(data, self._now)
         stored = _stored(data)
-        summary = await self._summary(found, details, stored.constraints)
-        summary = replace(summary, not_considered=stored.spec.not_considered)
-        if details.phase == "Running" and found.fact.node is not None and found.fact.counted_slices:
+        summary = await self._summary(found, with_details(summary_of(found, None), data, self._now), stored)
+        if summary.phase == "Running" and found.fact.node is not None and found.fact.counted_slices:
             summary = replace(summary, uses=await self._uses(found.fact))
         if found.injected is not None and found.injected.has_claim:
-            summary = replace(summary, claim=await self._claim(found, details, stored))
+            summary = replace(summary, claim=await self._claim(summary, stored))
         return WhyAnswer(why(summary, self._names), is_known=True, unread=self._unread, claim=summary.claim)
 
-    async def _claim(self, pod: SeenPod, details: PodDetails, stored: StoredPod) -> ShareClaim | None:
+    async def _claim(self, pod: PodSummary, stored: StoredPod) -> ShareClaim | None:
         """Return the claim of a pod, with the cards that it could take, or what Kubernetes reported of it."""
         claim = await read_claim_of_pod(self._api, pod.fact.namespace, stored, self._note)
-        if claim is None or pod.fact.is_over or details.is_terminating:
+        if claim is None or pod.fact.is_over or pod.is_terminating:
             return claim
-        if claim.state == "waiting" and claim.driver and not details.gates:
+        if claim.state == "waiting" and claim.driver and not pod.gates:
             demands = stored.constraints
             why_not = refusals(await self._nodes(demands), OwnDemands(demands))
             room = await read_room(self._api, claim, kinds_of(stored), why_not, self._note)
             return replace(claim, room=room)
         is_bound = pod.fact.node is not None
-        if claim.state in {"no template", "not created"} or (is_bound and details.phase == "Pending"):
+        if claim.state in {"no template", "not created"} or (is_bound and pod.phase == "Pending"):
             reason = NOT_PREPARED if is_bound else NOT_CREATED
-            return replace(claim, reported=await self._last_event(pod, details, {reason}))
+            return replace(claim, reported=await self._last_event(pod, {reason}))
         return claim
 
-    async def _summary(self, pod: SeenPod, details: PodDetails, demands: Constraints) -> PodSummary:
-        summary = summary_of(pod, None)
+    async def _summary(self, pod: SeenPod, summary: PodSummary, stored: StoredPod) -> PodSummary:
         summary = replace(
             summary,
-            memory_mib=details.memory_mib,
-            owner=details.owner,
-            phase=details.phase,
-            waited_seconds=details.age_seconds,
-            is_terminating=details.is_terminating,
-            gates=details.gates,
-            scheduler_says=details.scheduler_says,
-            trouble=details.trouble,
+            not_considered=stored.spec.not_considered,
+            asks_model=bool(kinds_of(stored).models),
         )
         if pod.fact.quota_wait is not None:
-            told = await self._last_event(pod, details, {WAITING_FOR_QUOTA})
-            summary = replace(summary, quota_line=told)
+            summary = replace(summary, quota_line=await self._last_event(summary, {WAITING_FOR_QUOTA}))
+        demands = stored.constraints
         is_divided_for = pod.fact.node is None and has_instances(pod.fact)
         known = await self._nodes(demands) if is_divided_for or summary.lacks_slices else None
         own = OwnDemands(demands)
         if is_divided_for:
             changing = [each.fact for each in (known or {}).values() if each.mig and each.mig.change]
             dividing = tuple(sorted([node.name for node in changing if own.accept(node)]))
-            division = await self._last_event(pod, details, {MIG_WAITS})
+            division = await self._last_event(summary, {MIG_WAITS})
             summary = replace(summary, division=division, dividing=dividing)
         if not summary.lacks_slices:
             return summary
@@ -153,20 +132,15 @@ class WhyQuery:
         def accepts(name: str) -> bool | None:
             return known is None or (name in known and own.accept(known[name].fact))
 
-        free = await self._free(pod, accepts)
-        return replace(summary, free=free)
+        return replace(summary, free=await self._free(pod, accepts))
 
-    async def _last_event(self, pod: SeenPod, details: PodDetails, reasons: Collection[str]) -> str | None:
+    async def _last_event(self, pod: PodSummary, reasons: Collection[str]) -> str | None:
         """Return our last Event on a pod. An Event older than the pod belongs to another pod."""
-        namespace, name = pod.fact.key
         # Times of Events and pods are whole seconds.
-        age = (details.age_seconds or 0.0) + 1.0
-
-        def is_about_it(event: EventSummary) -> bool:
-            return event.reason in reasons and (event.age_seconds or 0.0) <= age
-
-        found = await self._events(namespace, f"involvedObject.name={name}", keep=is_about_it)
-        return found.events[0].message if found.events else None
+        age = (pod.waited_seconds or 0.0) + 1.0
+        found = await self._events(pod.fact.namespace, f"involvedObject.name={pod.fact.name}") or ()
+        told = (each for each in found if each.reason in reasons and (each.age_seconds or 0.0) <= age)
+        return next((event.message for event in told), None)
 
     async def _nodes(self, demands: Constraints) -> dict[str, SeenNode] | None:
         """Return the nodes by name, to compare with a pod's own demands; None if they cannot be read."""
@@ -216,51 +190,41 @@ class WhyQuery:
             return why_absent(namespace, name, [], may_read_events=False), False
         if refusals:
             return why_refused(namespace, name, refusals), True
-        of_name = await self._events(namespace, f"involvedObject.name={name}")
+        events = await self._events(namespace, f"involvedObject.name={name}") or ()
         similar = await self._similar(namespace, name)
-        return why_absent(namespace, name, of_name.events, similar=similar), False
+        return why_absent(namespace, name, events, similar=similar), False
 
     async def _refusals(self, namespace: str, name: str) -> Sequence[EventSummary] | None:
         """Events of a workload whose pods were rejected, the newest first; None if they cannot be read."""
-        of_all = f"reason={REFUSED}"
-        found = await self._events(namespace, of_all, keep=lambda event: is_of(event.name, name))
-        if found.events or not found.is_read:
-            return found.events or None
-        if not found.is_cut and not found.is_broken:
-            return await self._told_otherwise(namespace, name)
-        # There are too many Events to read all of them: read those of the exact name.
-        of_name = await self._events(namespace, f"{of_all},involvedObject.name={name}")
-        if found.is_cut and not of_name.events:
-            self._note("Events", f"more than {MAX_PAGES * PAGE} report rejected pods")
-        return of_name.events
-
-    async def _told_otherwise(self, namespace: str, name: str) -> Sequence[EventSummary]:
-        """Events with which other controllers report rejected pods: each has its own reason."""
-        found = await self._events(namespace, f"type=Warning,reason!={REFUSED}", keep=is_refusal)
-        exact = [event for event in found.events if is_of(event.name, name)]
+        found = await self._events(namespace, "type=Warning")
+        if found is None:
+            return None
+        # Controllers of custom kinds have reasons of their own.
+        told = [event for event in found if event.reason == REFUSED or is_refusal(event)]
+        exact = [event for event in told if is_of(event.name, name)]
         # The workload may be several levels above, such as a RayJob above a RayCluster.
-        return exact or [event for event in found.events if event.name.startswith(f"{name}-")]
+        above = (event for event in told if event.reason != REFUSED)
+        return exact or [event for event in above if event.name.startswith(f"{name}-")]
 
-    async def _events(
-        self, namespace: str, selector: str, keep: Callable[[EventSummary], bool] = lambda _: True
-    ) -> _Events:
-        """Read Events that match a selector and `keep`, the newest first."""
-        found = _Events()
+    async def _events(self, namespace: str, selector: str) -> Sequence[EventSummary] | None:
+        """Read Events that match a selector, the newest first; None if none can be read."""
+        found: list[EventSummary] = []
+        more: str | None = ""
         try:
             events = events_of(namespace, selector, self._now)
             async for page, metadata in pages(self._api, events, most=MAX_PAGES):
-                found.events += filter(keep, page)
-                found.is_read = True
-                found.is_cut = bool(metadata.continue_)
+                found += page
+                more = metadata.continue_
+            if more:
+                self._note("Events", f"there are more than {MAX_PAGES * PAGE}")
         except UNANSWERED as error:
             self._note("Events", error)
-            found.is_broken, found.is_cut = True, False
-        found.events = newest_first(found.events)
-        return found
+            return newest_first(found) or None
+        return newest_first(found)
 
     async def _similar(self, namespace: str, name: str) -> Sequence[str]:
         """Names of pods that a workload of this name may have created; empty if they cannot be listed."""
-        pods = objects_at(f"/api/v1/namespaces/{quote(namespace, safe='')}/pods", NamedPod)
+        pods = objects_at(f"/api/v1/namespaces/{quote(namespace, safe='')}/pods", StoredObject)
         try:
             names = [pod.metadata.name async for page, _ in pages(self._api, pods, most=1) for pod in page]
         except UNANSWERED:

@@ -126,10 +126,10 @@ def serving(seen: Seen) -> Iterator[Diagnosis]:
         if _client_label(node) != "true":
             continue  # its agent must be paused
         says = reports.get(node.fact.name)
-        why = why_not_ready(says.report if says is not None else None, node)
+        why = why_not_ready(says.report(node.fact.name) if says is not None else None, node)
         if why is None:
             continue
-        if says is not None and says.missing and not says.report.is_registered:
+        if says is not None and says.missing and not says.registered:
             yield from _missing(says, node)
         else:
             logged = _logged(seen, node.fact.name)
@@ -188,14 +188,16 @@ def cards(seen: Seen) -> Iterator[Diagnosis]:
     """Every GPU that an agent knows is healthy."""
     labels = {node.fact.name: node.fact.labels for node in seen.nodes.value}
     for name, says in current_reports(seen):
-        if not says.indices:
+        if not says.gpus:
             yield Diagnosis("failed", "its agent finds no GPU", "run nvidia-smi on the node", name)
         elif lost := _lost(says, labels[name]):
             which = f"GPU {lost[0]} was" if len(lost) == 1 else f"GPUs {', '.join(map(str, lost))} were"
             what = f"{which} lost before the agent started"
             yield Diagnosis("failed", what, _LOST_ADVICE, name)
-        for index, why in says.unhealthy:
-            yield Diagnosis("failed", f"GPU {index} is unhealthy: {why}", advice_for(why), name)
+        for card in says.shared:
+            if not card.healthy:
+                what = f"GPU {card.index} is unhealthy: {card.why or 'no reason is given'}"
+                yield Diagnosis("failed", what, advice_for(card.why), name)
 
 
 def _lost(says: AgentSays, labels: Mapping[str, str]) -> list[int]:
@@ -204,8 +206,8 @@ def _lost(says: AgentSays, labels: Mapping[str, str]) -> list[int]:
     With MIG the label may count instances.
     """
     labelled = 0 if says.has_mig else label_number(labels.get(GPU_COUNT_LABEL)) or 0
-    count = max(min(labelled, MAX_CARDS), *says.indices, 0)
-    return [index for index in range(count) if index not in says.indices]
+    indices = {card.index for card in says.gpus}
+    return [index for index in range(max(min(labelled, MAX_CARDS), *indices, 0)) if index not in indices]
 
 
 def gpu_nodes(seen: Seen) -> Sequence[SeenNode]:

@@ -35,7 +35,6 @@ CHECKS: Sequence[Check] = (
     Check("cards", agents.cards, "every GPU that agents report is healthy"),
     Check("unlimited", limits.unlimited, "no program runs without its limiter, where agents look"),
     Check("driver-limits", limits.driver_limits, "the driver limits shares where it has to", in_brief=True),
-    Check("reserved", limits.reserved, "drivers report what they reserve of every GPU that agents divide"),
     Check("mig-profiles", limits.mig_profiles, "the MIG profiles of every divided card are known"),
     Check("mig-state", limits.mig_state, "no card is being divided"),
     Check("fractions", ledgers.lacking, "every node with GPUs can run fractions"),

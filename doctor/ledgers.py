@@ -16,8 +16,9 @@ def lacking(seen: Seen) -> Iterator[Diagnosis]:
     reports = known(seen.reports, {})
     for node in gpu_nodes(seen):
         found, says = node_problems.of_fact(node.fact), reports.get(node.fact.name)
-        if found == "NoMemoryLabel" and says is not None and says.memory_mib:
-            yield _unlabelled(seen, node.fact.name, says.memory_mib)
+        if found == "NoMemoryLabel" and says is not None and says.shared:
+            mib = min([card.memory_mib for card in says.shared])
+            yield _unlabelled(seen, node.fact.name, mib)
         elif found is not None:
             what, _, advice = node_problems.message(found, node.fact.name).partition(": ")
             yield Diagnosis("failed", what, advice, node.fact.name)

@@ -1,4 +1,4 @@
-"""Checks of what limits shares on nodes: limiter, driver, the driver's own memory, MIG profiles. Pure."""
+"""Checks of what limits shares on nodes: limiter, driver, MIG profiles. Pure."""
 
 from __future__ import annotations
 
@@ -27,14 +27,16 @@ def unlimited(seen: Seen) -> Iterator[Diagnosis]:
         what = "no agent looks for programs that run without their limiter"
         yield Diagnosis("skipped", what, "set agent.podMetrics: true to have them found")
     for node, says in found.items():
-        named = says.unlimited or ()
+        if says.unlimited is None:
+            continue
+        named = says.unlimited.containers
         for each in named:
             what = (
                 f"container {each.container} of pod {each.namespace}/{each.pod} uses GPU {each.gpu} without"
                 f" the limiter of its {each.memory_mib} MiB"
             )
             yield Diagnosis("failed", what, _OTHER_IMAGE, node)
-        if (more := says.unlimited_count - len(named)) > 0:
+        if (more := says.unlimited.count - len(named)) > 0:
             yield Diagnosis("failed", f"{more} more containers run without their limiter", _OTHER_IMAGE, node)
 
 
@@ -55,17 +57,6 @@ def driver_limits(seen: Seen) -> Iterator[Diagnosis]:
             yield Diagnosis("warning", what, f"{repair}{alone}", node)
 
 
-def reserved(seen: Seen) -> Iterator[Diagnosis]:
-    """Shares are of what programs can have of a GPU."""
-    for node, says in current_reports(seen):
-        if says.reserve_unknown:
-            named = ", ".join(map(str, says.reserve_unknown))
-            what = f"the driver does not report what it reserves of GPU {named}: the last full share may fail"
-            yield Diagnosis(
-                "warning", what, "upgrade the driver to R510 or newer, or set memory.reserveMiB", node
-            )
-
-
 def mig_profiles(seen: Seen) -> Iterator[Diagnosis]:
     """The MIG profiles of every card that is divided are known."""
     reports = dict(current_reports(seen))
@@ -73,7 +64,7 @@ def mig_profiles(seen: Seen) -> Iterator[Diagnosis]:
         name, labels = node.fact.name, node.fact.labels
         says = reports.get(name)
         divided = labels.get(MIG_CONFIG_LABEL, "") not in _UNDIVIDED or bool(node.fact.instances)
-        is_known = node.fact.mig_card is not None or (says is not None and says.states_mig)
+        is_known = node.fact.mig_card is not None or (says is not None and bool(says.mig_profiles))
         if node.fact.product and (divided or (says is not None and says.has_mig)) and not is_known:
             model = node.fact.product
             what = f"the MIG profiles of {model} are not known: no share is placed on its instances"

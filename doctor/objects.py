@@ -7,10 +7,12 @@ from typing import Any
 
 import msgspec
 
+from cluster.object_reader import StoredObject
 from controller.publish.gpu_ledger import Condition
 from controller.watch.agent_coverage import AgentPods
 from doctor.seen import (
     AgentPod,
+    AgentSays,
     AgentSet,
     Lease,
     LockBinding,
@@ -22,19 +24,6 @@ from kube.container_status import ContainerStatus, PodCondition
 from kube.events import StoredEvent
 
 Json = dict[str, Any]
-
-
-class NamedMetadata(msgspec.Struct):
-    """Metadata of any object."""
-
-    name: str = ""
-    annotations: dict[str, str] | None = None
-
-
-class NamedObject(msgspec.Struct):
-    """Any object."""
-
-    metadata: NamedMetadata
 
 
 def _at(found: Any, *keys: str) -> Any:
@@ -138,14 +127,6 @@ class _PodMetadata(msgspec.Struct):
     labels: dict[str, str] = {}
 
 
-class _ConfigMapSource(msgspec.Struct):
-    name: str = ""
-
-
-class _Volume(msgspec.Struct, rename="camel"):
-    config_map: _ConfigMapSource | None = None
-
-
 class _Port(msgspec.Struct, rename="camel"):
     container_port: int
     name: str = ""
@@ -158,7 +139,6 @@ class _Container(msgspec.Struct):
 class _PodSpec(msgspec.Struct, rename="camel"):
     node_name: str = ""
     containers: list[_Container] = []
-    volumes: list[_Volume] = []
 
 
 class ReleasePod(msgspec.Struct):
@@ -172,11 +152,6 @@ class ReleasePod(msgspec.Struct):
     def component(self) -> str:
         """Which part of a chart it is; empty if it does not say."""
         return self.metadata.labels.get("app.kubernetes.io/component", "")
-
-    @property
-    def config_maps(self) -> frozenset[str]:
-        """Names of the ConfigMaps that it mounts."""
-        return frozenset(each.config_map.name for each in self.spec.volumes if each.config_map is not None)
 
     @property
     def health_port(self) -> int | None:
@@ -260,3 +235,14 @@ def ledgers(found: list[Json] | None) -> Mapping[str, tuple[Condition, ...]]:
         _name(each): msgspec.convert(_at(each, "status", "conditions") or (), conditions)
         for each in found or ()
     }
+
+
+class GpuNodeObject(StoredObject):
+    """A GpuNode."""
+
+    status: AgentSays | None = None
+
+
+def reports(found: list[GpuNodeObject] | None) -> Mapping[str, AgentSays]:
+    """Return the agents' reports, by node."""
+    return {each.metadata.name: each.status or AgentSays() for each in found or ()}

@@ -32,23 +32,23 @@ MAX_PODS = 200
 
 
 async def read_processes(
-    api: ApiServer, namespace: str, config_map: str, pods: Iterable[ReleasePod]
+    api: ApiServer, namespace: str, release: str, pods: Iterable[ReleasePod]
 ) -> tuple[ServingPod, ...]:
-    """Query the running or starting pods that mount the ConfigMap of the policies.
+    """Query the running or starting pods of webhook and controller.
 
     Requires the right to get `pods/proxy`.
 
     Raises:
         ApiError: the right is missing.
     """
-    serving = [pod for pod in pods if _serves(pod, config_map)]
+    serving = [pod for pod in pods if _serves(pod, release)]
     serving.sort(key=lambda pod: (pod.component, pod.metadata.name))
     return tuple(await asyncio.gather(*(_ask(api, namespace, pod) for pod in serving[:MAX_PODS])))
 
 
-def _serves(pod: ReleasePod, config_map: str) -> bool:
-    is_running = pod.component in SERVING and pod.status.phase in {"Pending", "Running"}
-    return is_running and config_map in pod.config_maps
+def _serves(pod: ReleasePod, release: str) -> bool:
+    is_ours = pod.component in SERVING and pod.metadata.name.startswith(f"{release}-{pod.component}-")
+    return is_ours and pod.status.phase in {"Pending", "Running"}
 
 
 async def _ask(api: ApiServer, namespace: str, pod: ReleasePod) -> ServingPod:

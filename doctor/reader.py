@@ -19,7 +19,7 @@ from controller.certificates.store import CertificateStore, Installation
 from controller.watch.resources import SeenNode, nodes
 from describe.quota_report import read_stored_policies
 from describe.uninjected import list_uninjected
-from doctor import gpu_nodes, objects
+from doctor import objects
 from doctor.processes import read_processes
 from doctor.seen import (
     AgentPod,
@@ -89,7 +89,7 @@ async def read_installation(api: ApiServer, scope: Scope) -> Seen:
     policies, policy_set = await reader.policies()
     pods = await listed(f"/api/v1/{own}/pods", objects.ReleasePod, lambda found: found or [])
     agent_pods = Read(objects.agent_pods(name, pods.value)) if isinstance(pods, Read) else pods
-    reports = await listed(GPU_NODES_PATH, gpu_nodes.GpuNodeObject, gpu_nodes.reports)
+    reports = await listed(GPU_NODES_PATH, objects.GpuNodeObject, objects.reports)
     return Seen(
         at=datetime.now(UTC),
         namespace=namespace,
@@ -182,7 +182,7 @@ class _Reader:
     ) -> Read[tuple[ServingPod, ...]] | NotRead:
         if isinstance(pods, NotRead):
             return pods
-        ask = partial(read_processes, self._api, self._namespace, self._policies, pods.value)
+        ask = partial(read_processes, self._api, self._namespace, self._name, pods.value)
         return await _read(f"to get pods/proxy {self.here}", ask, lambda found: found or ())
 
     async def certificates(self) -> Read[Observation] | NotRead:

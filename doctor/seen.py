@@ -11,7 +11,7 @@ import msgspec
 
 from controller.publish.gpu_ledger import Condition
 from controller.watch.agent_coverage import AgentPods
-from controller.watch.gpu_node import AgentReport, UnlimitedContainer
+from controller.watch.gpu_node import AgentReport, UnlimitedContainers
 from controller.watch.resources import SeenNode
 from doctor.finding import Level
 
@@ -169,31 +169,54 @@ class AgentPod(msgspec.Struct, frozen=True):
     waiting: tuple[Waiting, ...] = ()
 
 
-class AgentSays(msgspec.Struct, frozen=True):
-    """The report in a GpuNode."""
+class ReportedCard(msgspec.Struct, frozen=True):
+    """A GPU in an agent's report."""
 
-    report: AgentReport
+    index: int
+    healthy: bool = False
+    why: str = ""
+    mig: bool = False
+    whole: bool = False
+    memory_mib: int = msgspec.field(default=0, name="memoryMiB")
+
+
+class AgentSays(msgspec.Struct, frozen=True):
+    """The report of a node's agent."""
+
+    registered: bool = False
     missing: str = ""
     """Why the kubelet does not count some resources."""
-    unhealthy: tuple[tuple[int, str], ...] = ()
-    """(index, why) of each GPU that gets no new pods."""
-    indices: tuple[int, ...] = ()
-    """Numbers of all GPUs, shared or not."""
-    unlimited: tuple[UnlimitedContainer, ...] | None = None
-    """The first of them by name; None if the agent does not search for them."""
-    unlimited_count: int = 0
-    driver_limits: str = ""
+    boot_id: str = msgspec.field(default="", name="bootID")
+    gpus: tuple[ReportedCard, ...] = ()
+    unlimited: UnlimitedContainers | None = None
+    """None if the agent does not search for programs without their limiter."""
+    driver_limits: str = msgspec.field(default="", name="driverLimits")
     """Whether the driver limits shares, or why not; empty if it never has to."""
     limit: str = ""
     """What limits shares; empty if the agent does not limit them, or is older."""
-    reserve_unknown: tuple[int, ...] = ()
-    """Indices of shared GPUs for which the driver does not report its reserved memory."""
-    has_mig: bool = False
-    """Whether a GPU is in MIG mode."""
-    states_mig: bool = False
-    """Whether it reports the MIG profiles of the cards."""
-    memory_mib: int | None = None
-    """MiB of the smallest shared GPU; None without one."""
+    offer: str = ""
+    mig_profiles: tuple[msgspec.Raw, ...] = msgspec.field(default=(), name="migProfiles")
+
+    @property
+    def shared(self) -> list[ReportedCard]:
+        """The GPUs of which pods get shares."""
+        return [each for each in self.gpus if not (each.mig or each.whole)]
+
+    @property
+    def has_mig(self) -> bool:
+        """Whether a GPU is in MIG mode."""
+        return any(each.mig for each in self.gpus)
+
+    def report(self, node: str) -> AgentReport:
+        """Return what decides whether the agent serves."""
+        return AgentReport(
+            node,
+            (),
+            has_healthy_cards=any(each.healthy for each in self.shared),
+            is_registered=self.registered,
+            boot_id=self.boot_id,
+            offers_by_dra=self.offer == "dra",
+        )
 
 
 class Trial(msgspec.Struct, frozen=True):

@@ -9,7 +9,6 @@ from urllib.parse import quote
 import msgspec
 
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
-from doctor.objects import NamedObject
 from doctor.seen import NotRead, Read, Trial
 from kube.names import FRACTION_LABEL, INJECTED_ANNOTATION, MEMORY_LABEL, NO_SHARE_ANNOTATION
 from policies.loading.policy_set import PolicySet
@@ -17,17 +16,10 @@ from policies.model.effective import EffectivePolicy
 
 NAME = "fraction-injector-doctor"
 MAX_MESSAGE = 1000
-_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_NO_RIGHT = 'cannot create resource "pods"'
+"""What Kubernetes says before it asks any webhook."""
 _LEAST_MIB = 1024
 """MiB that are requested where a policy has no fractions, unless it sets a larger minimum."""
-
-
-class _Status(msgspec.Struct):
-    allowed: bool = False
-
-
-class _Review(msgspec.Struct):
-    status: _Status
 
 
 async def try_pod(api: ApiServer, namespace: str, policies: PolicySet | None) -> Read[Trial] | NotRead:
@@ -41,8 +33,6 @@ async def try_pod(api: ApiServer, namespace: str, policies: PolicySet | None) ->
     Raises:
         OSError, TimeoutError, aiohttp.ClientError: the API server cannot be reached.
     """
-    if not await _may_create(api, namespace):
-        return NotRead(f"you lack the right to create pods in namespace {namespace}")
     policy = policies.resolve(namespace, None, None) if policies is not None else None
     if policy is not None and not policy.fractions and policy.memory is None:
         return Read(Trial(namespace, closed_by=policy.name))
@@ -52,28 +42,16 @@ async def try_pod(api: ApiServer, namespace: str, policies: PolicySet | None) ->
     except ApiError as error:
         if error.status == HTTPStatus.NOT_FOUND:
             return NotRead(f"namespace {namespace} does not exist: name another by --try-namespace")
+        if error.status == HTTPStatus.FORBIDDEN and _NO_RIGHT in str(error):
+            return NotRead(f"you lack the right to create pods in namespace {namespace}")
         return Read(Trial(namespace, refusal=str(error)[:MAX_MESSAGE]))
     except TRANSPORT_ERRORS as error:
         why = str(error) or type(error).__name__
         what = f"the API server does not answer the creation of a pod in namespace {namespace}: {why}"
         return NotRead(what, "failed", "see its log: an admission webhook may hang")
-    annotations = msgspec.json.decode(data, type=NamedObject).metadata.annotations or {}
+    annotations = msgspec.json.decode(data)["metadata"].get("annotations") or {}
     injected = annotations.get(INJECTED_ANNOTATION)
     return Read(Trial(namespace, injected=injected, no_share=annotations.get(NO_SHARE_ANNOTATION)))
-
-
-async def _may_create(api: ApiServer, namespace: str) -> bool:
-    attributes = {"namespace": namespace, "verb": "create", "resource": "pods"}
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
-    }
-    try:
-        data = await api.request("POST", _REVIEWS, body=review)
-    except ApiError:
-        return False
-    return msgspec.json.decode(data, type=_Review).status.allowed
 
 
 def _pod(labels: dict[str, str]) -> dict[str, Any]:

@@ -23,6 +23,8 @@ class FreeNodes:
     """Number of such nodes that `most` does not list."""
     elsewhere: tuple[str, int, int] | None = None
     """For a pod of one GPU, another GPU with enough free slices: node, index, slices."""
+    other_model: str = ""
+    """A model that the pod does not accept, and of which a GPU has enough free slices; empty for none."""
     has_room: bool = False
     """Whether one of the nodes has enough free slices on each of these GPUs."""
     by_agent: bool = False
@@ -89,6 +91,12 @@ class FreeNodesSearch:
         if not self._can_go(node):
             return
         amounts, found = self._wanted.amounts, self.found
+        if self._wanted.models and node.product not in self._wanted.models:
+            if node.product and self._takes_another and max(node.free.values(), default=0) >= amounts[0][1]:
+                found.other_model = min(found.other_model or node.product, node.product)
+            return
+        if self._wanted.memory_values and node.memory not in self._wanted.memory_values:
+            return
         left = [node.free[unit] for unit, _ in amounts if unit in node.free]
         has_all, is_sought = len(left) == len(amounts), self._takes_another and found.elsewhere is None
         if not (has_all or is_sought):
@@ -103,13 +111,8 @@ class FreeNodesSearch:
                 found.elsewhere = node.name, freest, -most
 
     def _can_go(self, node: NodeRoom) -> bool:
-        """Whether a node accepts pods now, and has GPUs of the memory and model that the pod requires."""
-        wanted = self._wanted
-        if not node.usable or (wanted.by_agent and not node.agent_serves):
-            return False
-        if wanted.models and node.product not in wanted.models:
-            return False
-        return not wanted.memory_values or node.memory in wanted.memory_values
+        """Whether a node accepts pods now, and limits them."""
+        return node.usable and (node.agent_serves or not self._wanted.by_agent)
 
     def _count(self, name: str, left: list[int], *, is_accepted: bool | None) -> None:
         found = self.found

@@ -61,6 +61,10 @@ class OwnerUse(msgspec.Struct, rename="camel"):
     """The most GPU time that one of them used in an hour; None if unknown."""
     enough: _Count = 0
     """The share that would have held the peak of each."""
+    first_seen: _Count = 0
+    """When the first of them was seen, in seconds since 1970; 0 if an older controller saw it."""
+    held_seconds: _Count = 0
+    """Slices or MiB that they held, of all their GPUs, each times its seconds."""
     last_seen: _Count = 0
     """When the last of them was seen, in seconds since 1970."""
 
@@ -129,7 +133,8 @@ class OwnerHistory:
             found.seconds += seconds
             self._pods[digits] = now
         found.add(share, use)
-        found.last_seen = now
+        found.held_seconds += seconds * share.held
+        found.first_seen, found.last_seen = found.first_seen or now, now
 
     def end_step(self, now: int) -> None:
         """End one round over all pods: forget what was not seen for long."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from kube.names import FRACTION_LABEL, QUOTA_GATE
+from kube.names import FRACTION_LABEL, GPU_MODEL_ANNOTATION, QUOTA_GATE
 from kube.other_constraints import chosen_without
 from ledger.free_nodes import MAX_NODES_NAMED, FreeNodes
 from ledger.instance_worth import has_instances
@@ -80,6 +80,8 @@ class PodSummary:
     """What keeps it off nodes and did not count when its GPU was chosen, in words."""
     claim: ShareClaim | None = None
     """The claim of its share in mode dra, in which it has no slices."""
+    asks_model: bool | None = None
+    """Whether it has the annotation for models of GPUs."""
 
 
 def why(pod: PodSummary, names: ResourceNames | None = None) -> str:
@@ -87,25 +89,33 @@ def why(pod: PodSummary, names: ResourceNames | None = None) -> str:
     return " ".join(filter(None, _sentences(pod, names or ResourceNames())))
 
 
-def needs(fact: PodFact, names: ResourceNames, *, any_gpu: bool = False) -> str:
+def needs(
+    fact: PodFact, names: ResourceNames, *, any_gpu: bool = False, asks_model: bool | None = None
+) -> str:
     """Return the slices, memory and models that a pod needs, or the MIG instances.
 
-    `any_gpu` leaves out the numbers of GPUs, so that pods with equal needs have equal texts.
+    `any_gpu` leaves out the numbers of GPUs, so that pods with equal needs have equal texts. `asks_model`:
+    whether the pod has the annotation for models; None if that is not known.
     """
     what = "slice" if _of(fact) == "slices" else "MIG instance"
     listed = " and ".join(
-        [_amount(amount, what, _place(unit, names, any_gpu=any_gpu)) for unit, amount in fact.takes]
+        [f"{_amount(amount, what)} of {_place(unit, names, any_gpu=any_gpu)}" for unit, amount in fact.takes]
     )
     if what != "slice":
         return f"{listed} on {quoted(' or '.join(fact.models))}" if fact.models else listed
     memory = f" on a node with GPUs of {' or '.join(fact.memory_values)} MiB" if fact.memory_values else ""
-    given = "required by gpu-model, sameModel or its own affinity"
+    others = "sameModel of its policy, or its own affinity"
+    given = {
+        None: f"required by {GPU_MODEL_ANNOTATION}, {others}",
+        True: f"required by {GPU_MODEL_ANNOTATION}",
+        False: f"required by {others}",
+    }[asks_model]
     model = f" and model {quoted(' or '.join(fact.models))} ({given})" if fact.models else ""
     return f"{listed}{memory}{model}"
 
 
-def _amount(count: int, what: str, place: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'} of {place}"
+def _amount(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _place(unit: Unit, names: ResourceNames, *, any_gpu: bool) -> str:
@@ -149,7 +159,12 @@ def left_out(free: FreeNodes) -> str:
 def way_out(free: FreeNodes, owner: Creator | None) -> str:
     """Return what would help a pod that waits for slices."""
     if free.elsewhere is None:
-        return "it starts when pods there end"
+        now = []
+        if free.most and (slices := free.most[0][1]):
+            now.append(f"a share of {_amount(slices, 'slice')} would start now on {free.most[0][0]}")
+        if free.other_model:
+            now.append(f"GPUs of model {quoted(free.other_model)} have room now")
+        return "; ".join(["it starts when pods there end", *now])
     node, index, slices = free.elsewhere
     return f"GPU {index} of {node} has {slices} free: {_creation(owner)} to use it"
 
@@ -172,7 +187,7 @@ def _sentences(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
 
 def _asked(pod: PodSummary, names: ResourceNames) -> str:
     fact, title = pod.fact, f"Pod {quoted(pod.fact.namespace)}/{quoted(pod.fact.name)}"
-    given = needs(fact, names) if pod.claim is None else request_of(pod.claim)
+    given = needs(fact, names, asks_model=pod.asks_model) if pod.claim is None else request_of(pod.claim)
     has = f"requests {given}" if fact.slices or pod.claim is not None else "requests no slices"
     if pod.asked is None:
         return f"{title} has no label {FRACTION_LABEL}, so the injector did not change it. It {has}."
@@ -247,7 +262,7 @@ def _gatekeeper(gates: tuple[str, ...]) -> str:
 
 
 def _waiting_for_slices(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
-    free, needed = pod.free, needs(pod.fact, names)
+    free, needed = pod.free, needs(pod.fact, names, asks_model=pod.asks_model)
     if free is None:
         yield f"It needs {needed}, and no node has enough free."
         yield _scheduler(pod)
@@ -279,6 +294,8 @@ def _without_nodes(pod: PodSummary, free: FreeNodes, needed: str) -> Iterator[st
     divided = "not divided yet" if _of(pod.fact) == _INSTANCES else ""
     reasons = _listed(filter(None, ("cordoned", "not ready", agent, "deleted", divided)))
     yield f"Ask the admin whether such a node is {reasons}."
+    if free.other_model:
+        yield f"GPUs of model {quoted(free.other_model)} have room now."
     if _of(pod.fact) != _INSTANCES:
         yield f"If it offers its cards to claims now (mode dra), {_creation(pod.owner)}."
 

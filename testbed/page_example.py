@@ -180,7 +180,7 @@ class Example:
 
     async def _why(self, waiting: PendingView) -> WaitingReason:
         if waiting.name.endswith(("c", "d")):
-            return WaitingReason("the quota is used up", "It is third in the line of namespace vision.")
+            return WaitingReason("the quota is used up", "Its namespace's quota is used up.", "3 of 7")
         text = (
             f'Pod {waiting.namespace}/{waiting.name} requested clearml-injector/fraction "1.000". It {ROOM}. '
         )

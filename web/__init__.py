@@ -1,7 +1,4 @@
 """The page: nodes, their GPUs and who uses them, live. The controller serves it; it also runs standalone."""
 
-PUBLIC = (
-    "page",
-    "source",
-)
+PUBLIC = ("links", "page", "source")
 """Modules that other packages import."""

@@ -70,13 +70,10 @@ class Page:
         # HEAD of a stream would never end.
         if scope["method"] not in ({"GET"} if is_stream else {"GET", "HEAD"}):
             return _text(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is allowed here")
-        return self._stream_refusal(headers) if is_stream else None
-
-    def _stream_refusal(self, headers: dict[bytes, str]) -> Response | None:
         # Other sites may link to the page, but only the page may read the cluster's data.
-        if headers.get(b"sec-fetch-site", "none") not in {"none", "same-origin"}:
+        if is_stream and headers.get(b"sec-fetch-site", "none") not in {"none", "same-origin"}:
             return _text(HTTPStatus.FORBIDDEN, "the request comes from another site: open this page directly")
-        if self._source.missing is not None:
+        if is_stream and self._source.missing is not None:
             return _text(HTTPStatus.SERVICE_UNAVAILABLE, self._source.missing)
         return None
 

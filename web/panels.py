@@ -51,6 +51,8 @@ class WaitingRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Profile of the MIG instance for which it waits."""
     id: str = ""
     """Of a reservation: as that of `HeldShare`."""
+    place: str = ""
+    """In the line of a quota, such as "2 of 5"."""
 
 
 class QuotaUse(msgspec.Struct, frozen=True, gc=False):
@@ -107,21 +109,17 @@ class PanelMaker:
                 self._kept = self._clock() + KEPT_SECONDS, made
             return self._kept[1]
 
-    def rest(self) -> None:
-        """Forget everything: there are no viewers any more."""
-        self._kept = None
-
     async def _make(self) -> Panels:
-        totals = self._source.ledger.totals()
-        waiting = await self._waiting()
+        totals, denials = self._source.ledger.totals(), self._about.denials()
+        programs, count = self._about.unlimited()
         return Panels(
             role=self._about.role(),
             **totals._asdict(),
-            waiting=waiting,
+            waiting=await self._waiting(),
             waiting_in_all=self._source.ledger.pending_count(),
             quotas=await self._quotas(),
-            denials=self._denials(),
-            unlimited=self._unlimited(),
+            denials=tuple(denials[:MAX_DENIALS]) if denials is not None else None,
+            unlimited=UnlimitedPanel(tuple(programs[:MAX_UNLIMITED]), count),
             cards=self._cards(),
         )
 
@@ -155,6 +153,7 @@ class PanelMaker:
             queue,
             profile,
             "" if pending.kind == "pod" else id_of(pending.name),
+            why.place,
         )
 
     async def _quotas(self) -> tuple[QuotaUse, ...]:
@@ -177,11 +176,3 @@ class PanelMaker:
             for unit, used, limit in limits
             if limit is not None
         ]
-
-    def _denials(self) -> tuple[DenialCount, ...] | None:
-        found = self._about.denials()
-        return tuple(found[:MAX_DENIALS]) if found is not None else None
-
-    def _unlimited(self) -> UnlimitedPanel:
-        found, count = self._about.unlimited()
-        return UnlimitedPanel(tuple(found[:MAX_UNLIMITED]), count)

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -17,6 +16,7 @@ from ledger.use import PodUses
 from ledger.view import PendingView
 from service.changes import Changes
 from service.yielding import CooperativeYield
+from web.links import Link
 
 
 class PageSource(Protocol):
@@ -78,6 +78,8 @@ class WaitingReason:
     """A few words, the same for all pods that wait for the same."""
     text: str = ""
     """One paragraph on this pod; empty if there is no more to say."""
+    place: str = ""
+    """Its place in the line of a quota, such as "2 of 5"; empty if it is in none."""
 
 
 async def _no_reason(_waiting: PendingView) -> WaitingReason:
@@ -107,28 +109,6 @@ class AdmittedPod:
 def id_of(reservation: str) -> str:
     """Return what tells a reservation from others on the page, which does not show its name."""
     return hashlib.sha256(reservation.encode()).hexdigest()[:16]
-
-
-class Link(msgspec.Struct, frozen=True, gc=False):
-    """A link that the page shows, such as a dashboard."""
-
-    text: str
-    address: str
-
-
-def read_link(text: str) -> Link:
-    """Read `TEXT=URL`.
-
-    Raises:
-        ValueError: it is something else, or no address of http or https.
-    """
-    name, _, address = text.partition("=")
-    parts = urlsplit(address)
-    if not name.strip() or parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError(
-            f'"{text}" is not TEXT=URL with https or http, such as Grafana=https://grafana.example.com'
-        )
-    return Link(name.strip(), address)
 
 
 class UnlimitedPrograms(msgspec.Struct, frozen=True, gc=False):

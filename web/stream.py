@@ -60,8 +60,6 @@ class Streams:
         finally:
             self._source.unsubscribe(changes)
             self._viewers -= 1
-            if self._viewers == 0:
-                self._panels.rest()
 
     async def _events(self, changes: Changes) -> AsyncIterator[bytes]:
         shown = None

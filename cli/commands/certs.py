@@ -128,19 +128,22 @@ def _rows(seen: Observation, now: datetime) -> Iterator[dict[str, Any]]:
                 "ca.crt": authority in seen.tls.trusted,
                 "injected-ca": authority.sha256 in seen.tls.injected,
             }
-            yield _row(title, authority, ", ".join(place for place, there in known.items() if there), now)
+            yield _row(title, ", ".join(place for place, there in known.items() if there), authority, now)
     if leaf is not None:
-        yield _row("leaf", leaf, f"issued by {leaf.issuer_sha256[:16]}", now)
+        yield _row("leaf", f"issued by {leaf.issuer_sha256[:16]}", leaf, now)
     for endpoint, maker in seen.served.items():
-        said = f"issued by {maker[:16]}" if maker else "no answer"
-        yield _row(f"served by {endpoint}", None, said, now)
+        yield _row(f"served by {endpoint}", f"issued by {maker[:16]}" if maker else "no answer", None, now)
 
 
-def _row(name: str, found: Authority | LeafFacts | None, known_to: str, now: datetime) -> dict[str, Any]:
-    row: dict[str, Any] = {"kind": "certificate", "name": name, "sha256": "", "ends": None, "days": None}
-    if found is not None:
-        row |= {"sha256": found.sha256[:16], "ends": found.not_after, "days": (found.not_after - now).days}
-    return {**row, "knownTo": known_to}
+def _row(name: str, known_to: str, found: Authority | LeafFacts | None, now: datetime) -> dict[str, Any]:
+    return {
+        "kind": "certificate",
+        "name": name,
+        "sha256": found.sha256[:16] if found is not None else "",
+        "ends": found.not_after if found is not None else None,
+        "days": (found.not_after - now).days if found is not None else None,
+        "knownTo": known_to,
+    }
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cli.options import UNUSABLE, FilenameOption, OutputFormat, OutputOption, PoliciesOption, files_of
 from cli.printing import say, say_json
-from policies.model.problems import Problem
 from service.options import DEFAULT_POLICIES
 
 if TYPE_CHECKING:
-    from cli.checked_files import CheckLine
+    from policies.model.problems import Problem
 
 
-def check(  # noqa: PLR0913 each is an option of the command
+def check(
     paths: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -28,12 +27,6 @@ def check(  # noqa: PLR0913 each is an option of the command
     ] = None,
     *,
     filename: FilenameOption = None,
-    inventory: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Nodes as printed by kubectl, to show how many pods of a queue fit."
-        ),
-    ] = None,
     policies: PoliciesOption = DEFAULT_POLICIES,
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="Namespace of the tasks of ClearML's queues.")
@@ -47,20 +40,18 @@ def check(  # noqa: PLR0913 each is an option of the command
     # Here and not above: help does not wait for the policies' code.
     from cli.checked_files import check_paths  # noqa: PLC0415
 
-    lines, all_read = check_paths(files_of(paths, filename), policies, inventory, namespace)
+    results, all_read = check_paths(files_of(paths, filename), policies, namespace)
     if output is OutputFormat.JSON:
-        say_json(lines)
+        say_json([_as_json(*each) for each in results])
     else:
-        for line in lines:
-            _print(line)
+        for level, found in results:
+            text = found.rule if level == "ok" else f"{'note: ' * (level == 'note')}{found}"
+            say(text, err=level == "error")
     if not all_read:
         raise typer.Exit(UNUSABLE)
-    raise typer.Exit(1 if any(line.level == "error" for line in lines) else 0)
+    raise typer.Exit(1 if any(level == "error" for level, _ in results) else 0)
 
 
-def _print(line: CheckLine) -> None:
-    if line.level == "ok":
-        say(line.text)
-        return
-    problem = str(Problem(line.file, line.line, line.path, line.text))
-    say(f"note: {problem}" if line.level == "note" else problem, err=line.level == "error")
+def _as_json(level: str, found: Problem) -> dict[str, Any]:
+    place = {"file": found.file, "line": found.line, "path": found.path}
+    return {"level": level, **place, "text": found.rule}

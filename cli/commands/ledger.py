@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
 from cli.cluster import ask
@@ -26,17 +23,12 @@ from cli.printing import say, say_json, table
 from modes.resource_names import ONE_GPU_RESOURCE
 
 if TYPE_CHECKING:
-    from cli.ledger_filter import Filter
-    from cluster.kube_client import ApiServer
     from describe.uninjected import Uninjected
-    from modes.resource_names import ResourceNames
 
 SOME = 1
 """Exit status if pods were not injected."""
 
-WatchOption = Annotated[
-    bool, typer.Option("--watch", help="Update every second, until Ctrl-C; in a pipe, print only changes.")
-]
+WatchOption = Annotated[bool, typer.Option("--watch", help="Print it again when it changes, until Ctrl-C.")]
 LedgerOutputOption = Annotated[
     LedgerOutput,
     typer.Option("--output", "-o", help="wide: full names, products, memory; json: everything."),
@@ -63,7 +55,9 @@ def ledger(  # noqa: PLR0913 each is an option of the command
     use: Annotated[
         bool,
         typer.Option(
-            "--use", help="One line for each share: what its pod uses of it, as the node's agent measures it."
+            "--use",
+            help="One line for each share: what its pod uses of it, as the node's agent measures it; and the"
+            " GPU hours of namespaces and queues.",
         ),
     ] = False,
     uninjected: Annotated[
@@ -87,10 +81,9 @@ def ledger(  # noqa: PLR0913 each is an option of the command
 ) -> None:
     """Show nodes, their GPUs slice by slice, and the pods that hold them, from GpuLedgers.
 
-    Of cards that a DRA driver offers it shows the MiB that claims hold. If no GpuLedger has them, you need
-    the right to list ResourceSlices and ResourceClaims. A ledger that is longer than the screen is shown by
-    node. With --uninjected the exit status is 1 if there are such pods. --suggest compares the controller's
-    history of at most 30 days; peaks between two measurements, every 15 s, are not seen.
+    Of cards that a DRA driver offers it shows the MiB that claims hold. A ledger that is longer than the
+    screen is shown by node. With --uninjected the exit status is 1 if there are such pods. --suggest compares
+    the controller's history of at most 30 days; peaks between two measurements, every 15 s, are not seen.
     """
     # Here and not above: help does not wait for the ledger's code.
     from cli.ledger_filter import Filter  # noqa: PLC0415
@@ -103,44 +96,25 @@ def ledger(  # noqa: PLR0913 each is an option of the command
             fail("--use, --uninjected and --suggest read once: leave out --watch")
         if use + uninjected + suggest > 1:
             fail("--use, --uninjected and --suggest print other things: choose one")
+        # Here and not above: help does not wait for the ledger's code.
+        from cli.use_tables import print_suggestions, print_uses  # noqa: PLC0415
+
+        as_json = output is LedgerOutput.JSON
         if use:
-            _print_uses(asked, output, kubeconfig, context)
+            print_uses(asked, release, kubeconfig, context, as_json=as_json)
             return
         if asked != Filter(namespace=namespace):
             fail("--uninjected and --suggest go with --namespace: leave out --node, --queue and --free")
         if suggest:
-            from cli.suggestion_table import print_suggestions  # noqa: PLC0415
-
-            as_json = output is LedgerOutput.JSON
             print_suggestions(namespace, release, kubeconfig, context, as_json=as_json)
             return
-        question = partial(_uninjected, names=resource_names_of(gpu_resource), namespace=namespace)
-        raise typer.Exit(
-            _print_uninjected(ask(kubeconfig, context, question, "pods cannot be listed"), output)
-        )
+        from describe.uninjected import list_uninjected  # noqa: PLC0415 as above
+
+        names = resource_names_of(gpu_resource)
+        question = partial(list_uninjected, names=names, namespace=namespace)
+        found = ask(kubeconfig, context, question, "pods cannot be listed")
+        raise typer.Exit(_print_uninjected(found, output))
     show(source(kubeconfig, context), asked, output, watch=watch)
-
-
-def _print_uses(asked: Filter, output: LedgerOutput, kubeconfig: Path | None, context: str | None) -> None:
-    # Here and not above: the other subcommands must start without the Kubernetes client.
-    from cli.share_use_table import use_as_json, use_lines  # noqa: PLC0415
-    from describe.share_uses import held_shares, read_uses  # noqa: PLC0415
-
-    view, uses = ask(kubeconfig, context, read_uses, "no GpuLedgers and GpuNodes")
-    shares = held_shares(asked.apply(view), uses)
-    if output is LedgerOutput.JSON:
-        say_json([use_as_json(each) for each in shares])
-    else:
-        say(use_lines(shares, datetime.now(UTC)))
-
-
-async def _uninjected(api: ApiServer, names: ResourceNames, namespace: str | None) -> list[Uninjected]:
-    from describe.uninjected import list_uninjected  # noqa: PLC0415 as above
-
-    try:
-        return await list_uninjected(api, names=names, namespace=namespace)
-    except msgspec.MsgspecError as error:
-        fail(f"pods cannot be read: {error}")
 
 
 def _print_uninjected(found: list[Uninjected], output: LedgerOutput) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shutil import disk_usage
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from cli.commands.doctor import end_with
 from cli.commands.ledger import FreeOption, LedgerOutputOption, WatchOption
 from cli.options import LedgerOutput, OutputFormat, OutputOption, fail
 from cli.task_options import StateOption, is_running, open_store
+
+if TYPE_CHECKING:
+    from ledger.view import LedgerView
 
 MAX_WAITING = 1000
 """Waiting tasks that the ledger shows."""
@@ -30,18 +33,18 @@ def ledger(
     """Show the cards of this machine slice by slice, and the tasks that hold them."""
     # Here and not above: help does not wait for the screen's code.
     from cli.ledger_filter import Filter  # noqa: PLC0415
-    from cli.ledger_screen import Shown, show  # noqa: PLC0415
+    from cli.ledger_screen import show  # noqa: PLC0415
 
     store, _ = open_store(state)
 
-    def read() -> Shown:
+    def read() -> LedgerView:
         try:
             machine, running, waiting = store.read_machine(), store.running(), store.waiting(MAX_WAITING)
         except StoreError as error:
             fail(str(error))
         if machine is None:
             fail("`machine run` was never started with this folder of tasks")
-        return Shown(machine.ledger(running, waiting).view())
+        return machine.ledger(running, waiting).view()
 
     show(read, Filter(queue=queue, free=free), output, watch=watch)
 

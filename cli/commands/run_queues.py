@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from baremetal.queues import read_gpus, read_queues
 from baremetal.store import state_folder
 from cli.options import PoliciesOption, fail, read_policies
 from cli.task_options import StateOption
-from policies.model.effective import EffectivePolicy
 from policies.model.problems import quoted
 from service.options import DEFAULT_POLICIES, LogFormat, LogLevel
+
+if TYPE_CHECKING:
+    from policies.model.effective import EffectivePolicy
 
 
 def run_queues(  # noqa: PLR0913 each is an option of the command
@@ -72,6 +73,7 @@ def run_queues(  # noqa: PLR0913 each is an option of the command
     # Here and not above: the other subcommands must start without policies and driver.
     from agent.nvml import Nvml  # noqa: PLC0415
     from baremetal.process import CannotRunError, RunnerOptions, run_machine  # noqa: PLC0415
+    from baremetal.queues import read_gpus, read_queues  # noqa: PLC0415
     from service.log import configure_logging  # noqa: PLC0415
 
     configure_logging(log_level, log_format)

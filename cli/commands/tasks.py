@@ -7,20 +7,19 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
-from baremetal.attempt import Attempt
-from baremetal.machine import Machine
-from baremetal.runner import attempt_folder
 from baremetal.store import StoreError, TaskStore
-from baremetal.supervisor import LOG
 from baremetal.task import OVER, Task
 from cli.options import OutputFormat, OutputOption, fail
-from cli.printing import say, say_json, table
+from cli.printing import camel, facts, rfc3339, say, say_json, table
 from cli.task_options import FOLLOW_SECONDS, StateOption, add_task, is_running, open_store
+
+if TYPE_CHECKING:
+    from baremetal.machine import Machine
 
 NumberArgument = Annotated[
     int, typer.Argument(metavar="NUMBER", min=1, max=2**63 - 1, help="Number of the task.")
@@ -41,7 +40,7 @@ def tasks(*, output: OutputOption = OutputFormat.TEXT, state: StateOption = None
     except StoreError as error:
         fail(str(error))
     if output is OutputFormat.JSON:
-        say_json([_shown(task) for task in listed])
+        say_json([_as_json(task) for task in listed])
         return
     lines = list(_machine_lines(machine, running, runs=is_running(folder)))
     rows = [("NUMBER", "QUEUE", "STATE", "GPUS", "SLICES", "TIME", "COMMAND"), *map(_row, listed)]
@@ -55,6 +54,10 @@ def logs(
     state: StateOption = None,
 ) -> None:
     """Print what a task printed."""
+    # Here and not above: help does not wait for the runner's code.
+    from baremetal.runner import attempt_folder  # noqa: PLC0415
+    from baremetal.supervisor import LOG  # noqa: PLC0415
+
     store, folder = open_store(state)
     offset, attempt = 0, 0
     while True:
@@ -87,6 +90,9 @@ def cancel(number: NumberArgument, *, state: StateOption = None) -> None:
 
 def _end_without_note(store: TaskStore, folder: Path, number: int, problem: StoreError) -> None:
     """End a task that runs through its supervisor, as where the disk is full; or fail with the problem."""
+    from baremetal.attempt import Attempt  # noqa: PLC0415 as above
+    from baremetal.runner import attempt_folder  # noqa: PLC0415
+
     task = _known(store, number)
     if task.state != "running":
         fail(str(problem))
@@ -169,7 +175,12 @@ def _duration(task: Task) -> str:
     return f"{how} {hours}:{rest // 60:02}:{rest % 60:02}"
 
 
-def _shown(task: Task) -> Task:
-    """Return a task without its variables, which may hold secrets."""
+def _as_json(task: Task) -> dict[str, Any]:
+    """Return a task for `-o json`, without its variables, which may hold secrets."""
     without = msgspec.structs.replace(task.submission, env={})
-    return msgspec.structs.replace(task, submission=without)
+    times = {name: rfc3339(getattr(task, name)) for name in ("submitted_at", "started_at", "ended_at")}
+    return {
+        **facts(task),
+        "submission": facts(without),
+        **{camel(name): time for name, time in times.items()},
+    }

@@ -115,13 +115,16 @@ class WaitingReasons:
         if seen is None:
             return WaitingReason("is gone")
         if seen.fact.quota_wait is not None:
-            return WaitingReason("the quota is used up", await self._in_line(seen))
+            return await self._in_line(seen)
         if seen.fact.claimed and not seen.fact.takes:
             return await self._of_claim(seen)
-        free = await self._free(seen)
-        if free is None:
+        asked = await self._demands(seen)
+        free = await self._free(seen, asked) if asked is not None else None
+        if asked is None or free is None:
             return WaitingReason("waits for slices; free slices are being searched")
-        return WaitingReason(self._cause(seen, free)[:MAX_CAUSE], self._text(seen, free))
+        asks_model = bool(asked.kinds.models)
+        cause = self._cause(seen, free, asks_model=asks_model)
+        return WaitingReason(cause[:MAX_CAUSE], self._text(seen, free, asks_model=asks_model))
 
     async def _of_claim(self, seen: SeenPod) -> WaitingReason:
         asked = await self._demands(seen)
@@ -152,7 +155,7 @@ class WaitingReasons:
     def _claim_text(self, seen: SeenPod, claim: ShareClaim) -> str:
         return why(replace(summary_of(seen, None), claim=claim), self._names)
 
-    def _cause(self, seen: SeenPod, free: FreeNodes) -> str:
+    def _cause(self, seen: SeenPod, free: FreeNodes, *, asks_model: bool) -> str:
         """Return a few words that are the same for all pods that wait for the same."""
         if seen.injected is not None and not seen.injected.lacks_slices:
             return "the scheduler has not tried yet, or has another reason than slices"
@@ -161,33 +164,29 @@ class WaitingReasons:
         if not free.most:
             return f"its {OWN_DEMANDS} exclude all nodes" if free.shut_out or free.not_compared else _NO_GPU
         elsewhere = "; another GPU has room" if free.elsewhere is not None else ""
-        return f"needs {needs(seen.fact, self._names, any_gpu=True)}{elsewhere}"
+        return f"needs {needs(seen.fact, self._names, any_gpu=True, asks_model=asks_model)}{elsewhere}"
 
-    def _text(self, seen: SeenPod, free: FreeNodes) -> str:
+    def _text(self, seen: SeenPod, free: FreeNodes, *, asks_model: bool) -> str:
         if seen.injected is not None:
-            return why(summary_of(seen, free), self._names)
+            return why(replace(summary_of(seen, free), asks_model=asks_model), self._names)
         # For a pod without the label, the controller does not keep the scheduler's message.
         message = waiting_message(seen.fact, free, self._names)
         if message is None and free.not_compared:
             return TOO_LONG
         return message or (_HAS_ROOM if free.most else _NO_GPU)
 
-    async def _in_line(self, pod: SeenPod) -> str:
-        place = self._state.ledger.line.place_text(pod.fact.key, quotas_of(self._policies))
-        claim = None
-        if pod.fact.claimed:
-            asked = await self._demands(pod)
-            if asked is None:
-                return place or ""
-            claim = asked.claim
-        summary = replace(summary_of(pod, None), claim=claim, quota_line=place, gates=(QUOTA_GATE,))
-        return why(summary, self._names)
+    async def _in_line(self, pod: SeenPod) -> WaitingReason:
+        line = self._state.ledger.line.place_text(pod.fact.key, quotas_of(self._policies)) or ""
+        text, asked = line, await self._demands(pod) if pod.fact.claimed else None
+        if asked is not None or not pod.fact.claimed:
+            claim = asked.claim if asked is not None else None
+            summary = replace(summary_of(pod, None), claim=claim, quota_line=line, gates=(QUOTA_GATE,))
+            text = why(summary, self._names)
+        place, is_known, _ = line.partition(" in the line")
+        return WaitingReason("the quota is used up", text, place if is_known else "")
 
-    async def _free(self, pod: SeenPod) -> FreeNodes | None:
+    async def _free(self, pod: SeenPod, asked: PodDemands) -> FreeNodes | None:
         """Return nodes with free slices, at most some seconds old; None if this pod has to wait."""
-        asked = await self._demands(pod)
-        if asked is None:
-            return None
         if asked.of_node == "too long":
             return FreeNodes((), 0, not_compared=1)
         return await self._finder.nodes(pod.fact, asked.of_node, by_agent=pod.is_limited_by_agent)

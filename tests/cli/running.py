@@ -4,14 +4,13 @@ import io
 import json
 import sys
 from contextlib import asynccontextmanager
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import yaml
 from typer.testing import CliRunner
 
-from cli.subcommands import SUBCOMMANDS, make_app, subcommand_of
+from cli.app import app as whole
 
 CHECKOUT = Path(__file__).parent.parent.parent
 FIXTURES = CHECKOUT / "tests" / "fixtures"
@@ -36,16 +35,11 @@ class Ended(Printed):
     """Both streams as a terminal shows them."""
 
 
-@cache
-def app_of(word=""):
-    """The command with the subcommand of a word alone, as a process loads it (cli/subcommands.py)."""
-    return make_app([word]) if word in SUBCOMMANDS else make_app([], listed=SUBCOMMANDS)
-
-
 def run(*arguments, text=None, app=None, env=None):
     """Run the command to its end; no exception, whatever it is given."""
-    app = app or app_of(subcommand_of([*map(str, arguments)]))
-    result = CliRunner().invoke(app, [*map(str, arguments)], input=text, env=ENVIRONMENT | (env or {}))
+    result = CliRunner().invoke(
+        app or whole, [*map(str, arguments)], input=text, env=ENVIRONMENT | (env or {})
+    )
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     ended = Ended(result.exit_code, result.stdout, result.stderr)

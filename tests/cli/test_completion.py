@@ -22,8 +22,6 @@ def test_a_word_that_is_begun_is_completed(words, expected, monkeypatch, capsys)
     # As a console script starts it, and not `python -m pytest`.
     monkeypatch.setattr(sys, "argv", ["fraction-injector"])
     monkeypatch.setattr("__main__.__package__", None)
-    # Of a process that ends soon; this one would keep what others leave behind.
-    monkeypatch.setattr("gc.freeze", lambda: None)
     with pytest.raises(SystemExit):
         main()
     assert set(capsys.readouterr().out.split()) == expected

@@ -1,15 +1,9 @@
 """`gpu-operator-values`: values under which nodes advertise what the policy asks for, or why not."""
 
-import re
-import shlex
-from pathlib import Path
-
 import pytest
 import yaml
 
 from tests.cli.running import run, write
-
-PAGE = Path(__file__).parents[2] / "docs" / "getting-started" / "gpu-operator.md"
 
 
 def operator_values(*arguments):
@@ -62,26 +56,6 @@ def test_pooled_values_replicate_all_gpus_under_one_name(tmp_path, more, renames
         "failRequestsGreaterThanOne": False,
         "resources": [{"name": "nvidia.com/gpu", "replicas": 4}],
     }
-
-
-@pytest.mark.parametrize(
-    ("platform", "expected"),
-    [
-        ("k3s", {"CONTAINERD_SOCKET": "/run/k3s/containerd/containerd.sock"}),
-        (
-            "microk8s",
-            {
-                "CONTAINERD_CONFIG": "/var/snap/microk8s/current/args/containerd-template.toml",
-                "CONTAINERD_SOCKET": "/var/snap/microk8s/common/run/containerd.sock",
-                "CONTAINERD_RUNTIME_CLASS": "nvidia",
-                "CONTAINERD_SET_AS_DEFAULT": "true",
-            },
-        ),
-    ],
-)
-def test_platforms_bring_their_containerd_paths(tmp_path, platform, expected):
-    _, out = operator_values("--gpus", "1", "--platform", platform, "--policies", pooled(tmp_path))
-    assert env(yaml.safe_load(out)["toolkit"]) == expected
 
 
 def test_openshift_gets_a_config_map_and_a_patch_that_names_it():
@@ -148,17 +122,6 @@ def test_for_the_agents_nodes_the_operators_pods_tolerate_its_taint_and_its_plug
     ]
     assert env(values["dcgmExporter"])["NVIDIA_RESOURCE_NAMES"] == "nvidia.com/gpu-0,nvidia.com/gpu-1"
     assert "kubectl label node NAME nvidia.com/gpu.deploy.device-plugin=false --overwrite" in out
-
-
-def test_the_pages_command_prints_values_and_its_label_is_the_one_that_they_name():
-    [command] = re.findall(r"fraction-injector gpu-operator-values ([^)]+)\)", PAGE.read_text())
-    code, out = operator_values(*shlex.split(command))
-    assert code == 0
-    [label] = re.findall(r"kubectl label node NAME (\S+) --overwrite", out)
-    assert f"kubectl label node NODE {label} --overwrite" in PAGE.read_text()
-    values = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)[0])
-    key, _, value = label.partition("=")
-    assert values["agent"]["nodeSelector"] == {key: value}
 
 
 def test_for_the_agents_nodes_a_distribution_brings_its_paths_too():

@@ -5,8 +5,6 @@ import shlex
 
 import yaml
 
-from cli.kubectl_plugin import COMMANDS, NAME
-from cli.subcommands import make_app
 from tests.cli.running import CHECKOUT, run
 
 PLUGINS = yaml.safe_load((CHECKOUT / "plugins" / "k9s.yaml").read_text())["plugins"]
@@ -17,7 +15,7 @@ def test_every_plugin_calls_a_command_with_options_that_it_has():
         script = plugin["args"][1]
         words = shlex.split(script.partition(" 2>&1")[0])
         assert words[0] == "kubectl-fraction"
-        usage = run(words[1], "--help", app=make_app(COMMANDS, name=NAME)).stdout
+        usage = run(words[1], "--help").stdout
         assert all(word in usage for word in words if word.startswith("--"))
 
 

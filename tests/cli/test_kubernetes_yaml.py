@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.kubernetes_yaml import MAX_ALIASED, MAX_DEPTH, UnusableTextError, depth, read_documents
+from cli.kubernetes_yaml import MAX_ALIASED, MAX_DEPTH, UnusableTextError, read_documents
 from cli.manifests import ManifestError, read_inventory, read_objects
 from modes.resource_names import ResourceNames
 from tests.cli.running import INVENTORY, run
@@ -61,10 +61,6 @@ def test_json_is_bounded_in_depth_too(levels):
     assert ended.stderr.endswith(f"{NESTED}\n")
 
 
-def test_depth_is_that_of_the_deepest_part():
-    assert [depth(value) for value in (1, [], {}, [1], {"a": [1, {"b": 2}]})] == [0, 0, 0, 1, 3]
-
-
 def test_numbers_of_base_60_are_text_as_in_kubernetes_and_cost_nothing():
     text = "a: 22:22\nb: 1" + ":1" * 200_000 + "\nc: !!float '1" + ":1" * 1000 + "'\nd: 0x10\ne: 1.5\nf: .inf"
     found = read_documents(text.encode())[0]
@@ -84,10 +80,3 @@ def test_an_endless_file_is_read_to_the_cap(monkeypatch):
         read_objects(Path("/dev/zero"))
     with pytest.raises(ManifestError, match=r"/dev/zero: is larger than 0 MiB: split it"):
         read_inventory(Path("/dev/zero"), ResourceNames())
-
-
-def test_yaml_has_a_smaller_cap_and_names_the_quicker_form(monkeypatch):
-    monkeypatch.setattr("cli.kubernetes_yaml.MAX_YAML_BYTES", 20)
-    assert read_documents(b'{"kind": "Pod", "a": "bcd"}') == [{"kind": "Pod", "a": "bcd"}]
-    with pytest.raises(UnusableTextError, match="let kubectl write it with -o json"):
-        read_documents(b"kind: Pod\na: bcdefghijklmnop")

@@ -2,10 +2,8 @@
 
 import pytest
 
-from tests.cli.running import FIXTURES, run
-from tests.policies.console import ROOT
+from tests.cli.running import FIXTURES, run, write
 
-INVENTORY = ROOT / "examples" / "demo" / "inventory.yaml"
 VALUES = """\
 agentk8sglue:
   queues:
@@ -13,39 +11,11 @@ agentk8sglue:
       templateOverrides:
         labels: {clearml-injector/fraction: "0.500"}
         resources: {limits: {nvidia.com/gpu: 1, clear.ml/fraction-1: "0.5"}}
-      queueSettings: {maxPods: 40}
     cpu: {}
-"""
-
-
-def test_a_queue_is_reported_with_slices_replaced_limits_and_what_fits(tmp_path):
-    values = tmp_path / "values.yaml"
-    values.write_text(VALUES)
-    code, out, err = run("check", values, "--inventory", INVENTORY)
-    assert (code, err) == (0, "")
-    assert out.splitlines() == [
-        "chart: the Enterprise ClearML agent's; the open one does not read agentk8sglue.queues",
-        'queue half (values.yaml:3): label "0.500" is 4 of 8 slices, nvidia.com/gpu-<i>: 4',
-        "  policy default, limiter hami-core",
-        "  limits that will be replaced: nvidia.com/gpu: 1, clear.ml/fraction-1: 0.5",
-        (
-            "  maxPods 40 x 4 = 160 slices of 120 in the inventory; 30 such pods fit into it"
-            " when it is empty;"
-            " the rest will wait"
-        ),
-        "queue cpu (values.yaml:8): no fraction label, its pods are not changed",
-    ]
-
-
-ANNOTATED = """\
-agentk8sglue:
-  queues:
     pair:
       templateOverrides:
         labels: {clearml-injector/fraction: "0.500"}
         annotations: {clearml-injector/gpus: "2", clearml-injector/gpu-model: "A100*"}
-        resources: {limits: {nvidia.com/gpu: 2}}
-      queueSettings: {maxPods: 4}
     large:
       templateOverrides:
         labels: {clearml-injector/gpu-memory: "6Gi"}
@@ -53,43 +23,27 @@ agentk8sglue:
 """
 
 
-def test_annotations_of_a_template_count_for_what_is_asked_and_for_what_fits(tmp_path):
+def test_a_queue_is_reported_with_what_its_pods_get_and_with_the_limits_that_are_replaced(tmp_path):
     values = tmp_path / "values.yaml"
-    values.write_text(ANNOTATED)
-    code, out, err = run("check", values, "--inventory", INVENTORY)
+    values.write_text(VALUES)
+    code, out, err = run("check", values)
     assert (code, err) == (0, "")
-    assert out.splitlines()[1:] == [
-        'queue pair (values.yaml:3): label "0.500" is 8 slices: 4 of each of 2 nvidia.com/gpu-<i>',
+    assert out.splitlines() == [
+        "chart: the Enterprise ClearML agent's; the open one does not read agentk8sglue.queues",
+        'queue half (values.yaml:3): label "0.500" is 4 of 8 slices, nvidia.com/gpu-<i>: 4',
+        "  policy default, limiter hami-core",
+        "  limits that will be replaced: nvidia.com/gpu: 1, clear.ml/fraction-1: 0.5",
+        "queue cpu (values.yaml:7): no fraction label, its pods are not changed",
+        'queue pair (values.yaml:8): label "0.500" is 8 slices: 4 of each of 2 nvidia.com/gpu-<i>',
         "  policy default, limiter hami-core",
         "  GPU models A100* alone",
-        "  limits that will be replaced: nvidia.com/gpu: 2",
-        "  maxPods 4 x 8 = 32 slices of 48 in the inventory; 6 such pods fit into it when it is empty",
         (
-            'queue large (values.yaml:9): label "6Gi" is 6144 MiB of each of 3 GPUs, on the fewest of 8'
+            'queue large (values.yaml:12): label "6Gi" is 6144 MiB of each of 3 GPUs, on the fewest of 8'
             " slices that hold them"
         ),
         "  policy default, limiter hami-core",
         "  any GPU model, of at least 204800 MiB",
-        "  no maxPods; of the inventory: 0 such pods fit into it when it is empty",
     ]
-
-
-@pytest.mark.parametrize(
-    ("content", "inventory", "code", "expected"),
-    [
-        (None, None, 2, "cannot be read: No such file or directory"),
-        ("a:\n\tb", None, 1, "values.yaml:2: is not YAML"),
-        (VALUES, "missing.yaml", 2, "missing.yaml"),
-        (VALUES, "policies/default.yaml", 2, "is not a Node"),
-    ],
-)
-def test_unusable_input_is_reported(tmp_path, content, inventory, code, expected):
-    values = tmp_path / "values.yaml"
-    if content is not None:
-        values.write_text(content)
-    exit_code, _, err = run("check", values, *(["--inventory", ROOT / inventory] if inventory else []))
-    assert exit_code == code
-    assert expected in err
 
 
 def test_values_of_both_charts_are_distinguished():
@@ -101,11 +55,9 @@ def test_values_of_both_charts_are_distinguished():
         'queue gpu_half (open.yaml:11): label "0.500" is 4 of 8 slices, nvidia.com/gpu-<i>: 4',
         "  policy default, limiter hami-core",
         "  limits that will be replaced: nvidia.com/gpu: 1",
-        "  no maxPods",
         'queue gpu_more (open.yaml:11): label "0.500" is 4 of 8 slices, nvidia.com/gpu-<i>: 4',
         "  policy default, limiter hami-core",
         "  limits that will be replaced: nvidia.com/gpu: 1",
-        "  no maxPods",
     ]
     code, out, err = run("check", fixtures / "enterprise.yaml")
     assert (code, err) == (0, "")
@@ -116,37 +68,16 @@ def test_values_of_both_charts_are_distinguished():
     ]
 
 
-@pytest.fixture
-def check_memory(tmp_path):
-    """Checks a queue whose pods ask for so much memory."""
-
-    def check(text, *more):
-        values = tmp_path / "values.yaml"
-        values.write_text(
-            "agentk8sglue:\n  queues:\n    q:\n      templateOverrides:\n        labels:\n"
-            f'          clearml-injector/gpu-memory: "{text}"\n'
-        )
-        return run("check", values, *more)
-
-    return check
-
-
-def test_a_queue_that_asks_for_memory_in_another_unit_learns_what_to_write(check_memory):
-    code, _, err = check_memory("4G")
-    assert code == 1
-    assert 'labels."clearml-injector/gpu-memory": "4G" is not a whole number of Mi or Gi' in err
-    assert 'use a value such as "3814Mi"' in err
-
-
-def test_a_queue_that_gives_no_share_is_said_to(check_memory, tmp_path):
-    policies = tmp_path / "policies"
-    policies.mkdir()
-    (policies / "default.yaml").write_text("kind: Policy\nname: default\n")
-    (policies / "queues.yaml").write_text("kind: Queues\nqueues:\n  q: {share: none}\n")
-    code, out, _ = check_memory("4Gi", "--policies", policies)
+def test_a_queue_that_gives_no_share_is_said_to(tmp_path):
+    write(
+        tmp_path,
+        default="kind: Policy\nname: default\n",
+        queues="kind: Queues\nqueues:\n  half: {share: none}\n",
+    )
+    (tmp_path / "values").write_text(VALUES)
+    code, out, _ = run("check", tmp_path / "values", "--policies", tmp_path)
     assert code == 0
     assert "share: none, its pods run without a GPU: label and GPU limits are removed" in out
-    assert "MiB" not in out
 
 
 MISPLACED = """\
@@ -175,14 +106,53 @@ def test_a_key_of_ours_in_the_wrong_place_of_a_template_is_a_mistake_with_its_li
     )
 
 
-def test_a_queue_may_ask_for_decimal_memory_that_an_agent_limits_where_the_policy_says_so(
-    check_memory, tmp_path
-):
-    policies = tmp_path / "policies"
-    policies.mkdir()
-    text = "kind: Policy\nname: default\nlimits: {from: agent}\nmemory: {decimal: true}\n"
-    (policies / "default.yaml").write_text(text)
-    code, out, _ = check_memory("4G", "--policies", policies)
-    assert code == 0
-    assert 'label "4G" is 3814 MiB, on the fewest of 8 slices that hold them' in out
-    assert "limits from the agent of its node, to the slices and not to the MiB" in out
+@pytest.fixture
+def check_instances(tmp_path):
+    """Checks a queue with these labels and limits, where policy default is of mode mig."""
+    (tmp_path / "policies").mkdir()
+    text = "kind: Policy\nname: default\nresources: {mode: mig}\n"
+    (tmp_path / "policies" / "default.yaml").write_text(text)
+
+    def check(labels, limits):
+        template = f"labels: {{{labels}}}, resources: {{limits: {{{limits}}}}}"
+        values = tmp_path / "values.yaml"
+        values.write_text(f"agentk8sglue:\n  queues:\n    q: {{templateOverrides: {{{template}}}}}\n")
+        return run("check", values, "--policies", tmp_path / "policies")
+
+    return check
+
+
+HALF = 'clearml-injector/fraction: "0.500"'
+
+
+def test_a_native_request_with_our_label_is_taken_as_asked_for_and_one_without_is_left_alone(check_instances):
+    code, out, err = check_instances(HALF, "nvidia.com/mig-3g.40gb: 1")
+    assert (code, err) == (0, "")
+    share = "the smallest MIG instance of at least 4 of 8 slices of its card"
+    assert out.splitlines()[1:] == [
+        f'queue q (values.yaml:3): label "0.500" is {share}',
+        "  policy default, no limiter, as MIG instances are limited by the hardware",
+        "  taken as asked for: nvidia.com/mig-3g.40gb: 1",
+    ]
+    alone = check_instances("", "nvidia.com/mig-1g.10gb: 2")
+    assert (alone.returncode, "no fraction label, its pods are not changed" in alone.stdout) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("labels", "limits", "message"),
+    [
+        ("", "nvidia.com/mig-small: 1", "is not a MIG profile: write it as nodes advertise it"),
+        ("", "nvidia.com/mig-1g.10gb: 0.5", '"0.5" is not a whole number, and Kubernetes rejects it'),
+        (HALF, "nvidia.com/mig-1g.10gb: 1", "holds less on every known card than the label requests"),
+        (HALF, "nvidia.com/mig-1g.24gb.gfx: 1", "nvidia.com/mig-1g.24gb.gfx is not a known MIG profile"),
+        (
+            HALF,
+            "nvidia.com/mig-3g.40gb: 1, nvidia.com/mig-4g.40gb: 1",
+            "nvidia.com/mig-3g.40gb and nvidia.com/mig-4g.40gb are two MIG instances, but a share is one",
+        ),
+        (HALF, "nvidia.com/mig-3g.40gb: 2", "is requested 2 times, but a share is one instance"),
+    ],
+)
+def test_an_instance_that_no_pod_could_get_is_a_mistake(check_instances, labels, limits, message):
+    code, _, err = check_instances(labels, limits)
+    assert (code, message in err) == (1, True)

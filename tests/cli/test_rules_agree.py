@@ -6,7 +6,6 @@ import pytest
 
 from cli.explainer import Explainer
 from cli.queue_pods import all_mistakes
-from kube.names import GPU_MODEL_ANNOTATION, GPUS_ANNOTATION, MIN_GPU_MEMORY_ANNOTATION
 from ledger.ledger import Ledger
 from modes.facts import NodeFact
 from policies.loading.clearml_chart import read_chart_values
@@ -77,26 +76,3 @@ def test_the_webhook_explain_and_queues_check_agree(keys, label):
         assert bool(problems) is (decided.code != "injected"), (limits, decided.code, problems)
         seen.add(decided.code)
     assert seen == (RULES - {"label-not-allowed"} if allowed else {"label-not-allowed"})
-
-
-ANNOTATIONS = {
-    GPUS_ANNOTATION: ("", "0", "1", "2", "02", "16", "17", "two"),
-    GPU_MODEL_ANNOTATION: ("", "A100*", "*", "a100-80,h100", "-", "A100 80", "A" * 300),
-    MIN_GPU_MEMORY_ANNOTATION: ("", "4Gi", "40960Mi", "4G", "0", "1e3Mi", "999999999Gi"),
-}
-REFUSED = {"gpus-not-allowed", "gpu-kind"}
-
-
-@pytest.mark.parametrize("keys", ["", "maxGpus: 1", "resources: {mode: pooled}", "limiter: none"])
-@pytest.mark.parametrize("label", ["0.500", "1.000"])
-def test_webhook_and_queues_check_agree_on_annotations(keys, label):
-    policy_set = policies(f"{TABLE}\n{keys}")
-    webhook, policy = Webhook(policy_set, ledger(), again=False), policy_set.resolve("default", None, None)
-    seen = set()
-    for annotations in [{name: text} for name, texts in ANNOTATIONS.items() for text in texts]:
-        found = pod(fraction=label, metadata={"annotations": annotations})
-        decided = webhook.send(review_of(found, dryRun=True))
-        problems = list(all_mistakes(queue_of(label, {}, annotations), policy))
-        assert bool(problems) is (decided.code in REFUSED), (annotations, decided.code, problems)
-        seen.add(decided.code)
-    assert seen >= REFUSED

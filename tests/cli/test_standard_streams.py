@@ -1,82 +1,14 @@
 """No traceback, whatever the terminal: its encoding, its width, and a reader that leaves."""
 
-import io
 import os
 import subprocess
 import sys
 
 import pytest
 
-from cli.demonstration import _show
-from cli.standard_streams import CANNOT_WRITE, standard_streams
-from cli.terminal import Terminal
+from cli.standard_streams import CANNOT_WRITE
 from testbed.process import WAIT_S
-from tests.cli.commands.test_demo import answers
-from tests.cli.running import CHECKOUT, COMMAND, app_of
-
-TERMINALS = [
-    ("ascii", "strict", "1"),
-    ("ascii", "surrogateescape", "80"),
-    ("latin-1", "strict", "0"),
-    ("utf-8", "strict", "1"),
-]
-POD = """
-apiVersion: v1
-kind: Pod
-metadata: {name: "x-\u00e4-\u6f22-\U0001f600", labels: {clearml-injector/fraction: "0.5"}}
-spec: {containers: [{name: a, image: "\u2588"}]}
-"""
-COMMANDS = [
-    ["--help"],
-    ["explain", "-"],
-    ["explain", "-", "-o", "json"],
-    ["explain", "--patch", "examples/demo/pods.yaml"],
-    ["check", "policies", "charts/fraction-injector/values.yaml"],
-    ["policy", "show"],
-    ["policy", "schema", "--tables"],
-    ["gpu-operator-values", "--gpus=1"],
-    ["ledger", "--kubeconfig=missing-ä"],
-    ["nothing-ä"],
-]
-
-
-@pytest.fixture
-def written(monkeypatch):
-    """What commands write to streams of an encoding, as a terminal of so many columns gives them."""
-    monkeypatch.chdir(CHECKOUT)
-
-    def written(action, encoding, errors="strict", columns="80"):
-        streams = [io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors=errors) for _ in range(2)]
-        text = io.TextIOWrapper(io.BytesIO(POD.encode()), encoding="utf-8")
-        with monkeypatch.context() as patched:
-            for name, stream in zip(("stdin", "stdout", "stderr"), (text, *streams), strict=True):
-                patched.setattr(sys, name, stream)
-            patched.setenv("COLUMNS", columns)
-            with standard_streams():
-                action()
-        return [stream.buffer.getvalue() for stream in streams if not stream.flush()]
-
-    return written
-
-
-def command(*arguments):
-    def end():
-        with pytest.raises(SystemExit):
-            app_of(arguments[0])(arguments)
-
-    return end
-
-
-@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
-def test_no_encoding_and_no_width_stops_a_command(arguments, written):
-    for terminal in TERMINALS:
-        assert any(written(command(*arguments), *terminal)), terminal
-
-
-def test_the_demo_draws_in_ascii_what_no_other_encoding_carries(written):
-    out, _ = written(lambda: _show(Terminal(soft_wrap=True), answers()), "ascii", columns="1")
-    assert b"typo" in out
-    assert b"#######." in out
+from tests.cli.running import CHECKOUT, COMMAND
 
 
 def ended(*arguments, environment=None, **streams):

@@ -110,7 +110,7 @@ def test_kubectl_shows_gpu_ledgers_as_a_table(control_plane, namespace, nodes, c
     eventually(lambda: (gpu_ledger(control_plane.api, node) or {}).get("used") == 3, "3 slices are used")
     header, row = kubectl("get", "gpuledgers", node).stdout.splitlines()
     of_cards = ["CARDS", "CLAIMED-MIB", "FREE-MIB"]
-    assert header.split() == ["NAME", "GPUS", "USED", "FREE", "LARGEST-FREE", "OVER", *of_cards, "AGE"]
+    assert header.split() == ["NAME", "GPUS", "ALLOCATED", "FREE", "LARGEST-FREE", "OVER", *of_cards, "AGE"]
     assert row.split()[:-1] == [node, "2", "3", "13", "8", "0"]
     stored = json.loads(kubectl("get", "gpuledgers", node, "--output=json").stdout)
     assert stored["metadata"]["ownerReferences"][0]["kind"] == "Node"

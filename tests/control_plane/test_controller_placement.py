@@ -19,7 +19,7 @@ from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
 from testbed.registration import labelled_pod
 
-USED = "fraction_injector_snapshot_slices_used"
+USED = "fraction_injector_snapshot_slices_allocated"
 """What the webhook knows of; of all nodes of the API server that tests share."""
 
 
@@ -89,7 +89,9 @@ def test_a_pod_that_cannot_be_placed_says_what_it_waits_for(control_plane, names
 
     found = eventually(messages, "an Event on the pod that waits")
     what = f"needs 5 slices of GPU 0 on a node with GPUs of 81920 MiB; free now: {node}: 3"
-    assert found == {"second": f"{what}; it starts when pods there end"}
+    assert found == {
+        "second": f"{what}; it starts when pods there end; a share of 3 slices would start now on {node}"
+    }
 
 
 def test_only_our_own_certificates_get_an_answer_on_any_route(start, tmp_path):

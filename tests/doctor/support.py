@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from certs.authority import make_authority
 from certs.leaf import make_leaf
 from certs.observation import SecretContent, Stored, observe
-from controller.watch.gpu_node import AgentReport
+from controller.watch.gpu_node import UnlimitedContainers
 from controller.watch.resources import SeenNode
 from doctor.checks import CHECKS, run_checks
 from doctor.seen import (
@@ -19,6 +19,7 @@ from doctor.seen import (
     LockPolicy,
     NotRead,
     Read,
+    ReportedCard,
     Seen,
     ServingPod,
     StoredPolicies,
@@ -61,10 +62,18 @@ def node(name="gpu-1", *, labels=None, taints=None, **fact):
     return SeenNode(NodeFact(name=name, labels=labels or {}, **fact), "uid", boot_id="boot-1", **more)
 
 
-def says(*, registered=True, boot="boot-1", missing="", unhealthy=(), count=1, **more):
-    report = AgentReport("gpu-1", (), has_healthy_cards=True, is_registered=registered, boot_id=boot)
-    more = {"unlimited": (), "indices": tuple(range(count)), **more}
-    return AgentSays(report, missing, tuple(unhealthy), **more)
+def says(  # noqa: PLR0913 each is what a report has
+    *, boot="boot-1", unhealthy=(), indices=(0,), mib=81920, has_mig=False, unlimited=(), count=None, **more
+):
+    """A report on cards of which some are unhealthy, and on programs without their limiter."""
+    whys = dict(unhealthy)
+    same = {"mig": has_mig, "memory_mib": mib}
+    cards = [ReportedCard(each, each not in whys, whys.get(each, ""), **same) for each in indices]
+    if unlimited is not None:
+        unlimited = UnlimitedContainers(len(unlimited) if count is None else count, tuple(unlimited))
+    return AgentSays(
+        **{"registered": True, "boot_id": boot, "gpus": tuple(cards), "unlimited": unlimited, **more}
+    )
 
 
 def conditions(**changed):

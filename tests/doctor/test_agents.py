@@ -73,34 +73,6 @@ def test_the_agents_daemon_set_creates_its_pods(agents, level, what):
     assert (seen_level, what in text) == (level, True), text
 
 
-def waits(reason, message="", code=None):
-    return Waiting("agent", reason, message, code)
-
-
-@pytest.mark.parametrize(
-    ("waiting", "event", "what"),
-    [
-        (
-            waits("ImagePullBackOff", "denied"),
-            "",
-            "agent: ImagePullBackOff: denied -- check image",
-        ),
-        (waits("CrashLoopBackOff", "no answer", 1), "", "after exit code 1: no answer -- read the log"),
-        (
-            waits("ContainerCreating"),
-            "FailedMount: no folder",
-            "FailedMount: no folder -- docs",
-        ),
-    ],
-)
-def test_a_pod_that_waits_says_for_what_and_what_to_do(waiting, event, what):
-    pod = AgentPod("agent-a", "gpu-1", is_ready=False, waiting=(waiting,))
-    [(level, text)] = lines("agent-pods", agent_pods=(pod,), events={("Pod", "agent-a"): event})
-    assert level == "failed"
-    assert text.startswith("node gpu-1: the agent's pod waits: ")
-    assert what in text
-
-
 def test_a_pod_that_runs_and_reports_nothing_fails_and_one_that_reports_does_so_there():
     pods = (AgentPod("agent-a", "gpu-1", is_ready=False),)
     assert lines("agent-pods", agent_pods=pods)[0][0] == "ok"
@@ -129,24 +101,6 @@ def test_an_agent_that_does_not_serve_says_why(report, what):
     assert level == "failed"
     assert text.startswith(f"node gpu-1: {what}")
     assert " -- " in text
-
-
-FORBIDDEN = "node facts are not written: the API server answered 403: gpunodes is forbidden"
-
-
-def test_an_agent_that_reports_nothing_says_why_in_its_log():
-    given = {"reports": {}, "agent_logs": {"gpu-1": FORBIDDEN}}
-    what = f"no agent has reported from this node yet; its agent logs: {FORBIDDEN} -- check the rights"
-    [(level, text)] = lines("serving", **given)
-    assert (level, text.startswith(f"node gpu-1: {what}")) == ("failed", True)
-    pods = (AgentPod("agent-a", "gpu-1", is_ready=False),)
-    [(level, text)] = lines("agent-pods", agent_pods=pods, **given)
-    assert (level, FORBIDDEN in text) == ("failed", True)
-
-
-def test_without_the_right_to_read_logs_the_reason_is_left_out():
-    [(level, text)] = lines("serving", reports={}, agent_logs=NotRead("you lack the right"))
-    assert (level, "its agent logs" in text) == ("failed", False)
 
 
 def test_a_paused_agent_is_a_warning_and_no_failure():
@@ -187,15 +141,14 @@ def test_a_node_that_has_the_agents_label_or_another_device_plugin_is_fine():
     assert lines("left", agents=ELSEWHERE, agent_pods=(), node="gpu-2")[0][0] == "ok"
 
 
-@pytest.mark.parametrize("check", ["serving", "cards", "unlimited", "driver-limits", "reserved"])
+@pytest.mark.parametrize("check", ["serving", "cards", "unlimited", "driver-limits"])
 def test_the_last_report_of_an_agent_that_left_is_no_fault(check):
     report = says(
         registered=False,
         missing="the agent has ended",
         unhealthy=[(0, "it is held")],
         driver_limits="no hook",
-        reserve_unknown=(0,),
-        unlimited_count=1,
+        count=1,
     )
     given = {"agent_pods": (), "reports": {"gpu-1": report}}
     assert [level for level, _ in lines(check, agents=ELSEWHERE, **given)] == ["ok"]
@@ -208,7 +161,7 @@ def test_the_last_report_of_an_agent_that_left_is_no_fault(check):
 
 def test_a_card_that_is_unhealthy_is_named_with_what_to_do():
     why = "another device plugin offers it too"
-    [(level, text)] = lines("cards", reports={"gpu-1": says(unhealthy=[(3, why)])})
+    [(level, text)] = lines("cards", reports={"gpu-1": says(indices=(0, 1, 2, 3), unhealthy=[(3, why)])})
     assert level == "failed"
     assert text.startswith(f"node gpu-1: GPU 3 is unhealthy: {why} -- ")
 
@@ -242,6 +195,6 @@ def test_a_card_that_was_lost_before_the_agent_started_is_missing_from_its_repor
 
 
 def test_an_agent_that_finds_no_gpu_fails():
-    assert lines("cards", reports={"gpu-1": says(count=0)})[0][1].startswith(
+    assert lines("cards", reports={"gpu-1": says(indices=())})[0][1].startswith(
         "node gpu-1: its agent finds no GPU"
     )

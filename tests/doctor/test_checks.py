@@ -1,23 +1,14 @@
 """The doctor's list of checks: a sound installation is all green, and what was not read is a line."""
 
 from doctor.checks import CHECKS, run_checks
-from doctor.seen import AgentPod, NotRead, Waiting
-from tests.doctor.support import LOCK, SOUND, binding, lines, node, seen
+from doctor.seen import NotRead
+from tests.doctor.support import LOCK, SOUND, binding, lines, seen
 
 
 def test_a_sound_installation_is_green_in_every_line():
     found = run_checks(SOUND)
     assert {line.level for line in found} == {"ok"}
     assert [line.check for line in found] == [check.name for check in CHECKS if check.name != "trial"]
-
-
-def test_in_brief_no_secret_and_no_ledger_is_needed():
-    unread = NotRead("not read")
-    found = run_checks(
-        seen(certificates=unread, ledgers=unread, lock_policies=unread, served=unread),
-        [each for each in CHECKS if each.in_brief],
-    )
-    assert {line.level for line in found} == {"ok"}
 
 
 def test_a_check_without_the_right_says_which_and_the_others_go_on():
@@ -29,14 +20,6 @@ def test_a_check_without_the_right_says_which_and_the_others_go_on():
     # Events are asked for only where something is wrong.
     assert skipped == {"endpoints": "endpoints: you lack the right to list endpointslices"}
     assert {line.level for line in found} == {"ok", "skipped"}
-
-
-def test_what_only_adds_to_a_line_may_be_missing():
-    unread = NotRead("you lack the right")
-    pod = AgentPod("agent-a", "gpu-1", is_ready=False, waiting=(Waiting("agent", "ContainerCreating"),))
-    [(level, text)] = lines("agent-pods", agent_pods=(pod,), events=unread)
-    assert (level, "agent: ContainerCreating" in text) == ("failed", True)
-    assert lines("fractions", nodes=(node(gpu_mib=None),), reports=unread)[0][0] == "failed"
 
 
 def test_what_was_found_before_something_could_not_be_read_is_shown():

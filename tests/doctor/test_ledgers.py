@@ -24,7 +24,7 @@ def test_where_an_agent_reports_the_memory_the_label_is_given_without_feature_di
     found = lines(
         "fractions",
         nodes=(node(gpu_mib=None),),
-        reports={"gpu-1": says(memory_mib=40960)},
+        reports={"gpu-1": says(mib=40960)},
         policies=StoredPolicies("new", writes_limits=writes_limits),
     )
     what = "node gpu-1: the node label nvidia.com/gpu.memory is missing or not a number of MiB"

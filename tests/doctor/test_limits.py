@@ -1,8 +1,10 @@
-"""The doctor on what limits shares on nodes: limiter, driver, the driver's own memory, MIG profiles."""
+"""The doctor on what limits shares on nodes: limiter, driver, MIG profiles."""
 
+import msgspec
 import pytest
 
-from doctor.seen import NotRead, UnlimitedContainer
+from controller.watch.gpu_node import UnlimitedContainer
+from doctor.seen import NotRead
 from tests.doctor.support import lines, node, says
 
 TRAIN = UnlimitedContainer("team", "train", "main", 3, 5120)
@@ -11,7 +13,7 @@ B300 = {PRODUCT: "NVIDIA-B300-SXM6-AC"}
 
 
 def test_a_program_without_its_limiter_is_named_with_its_pod_and_what_to_do():
-    [(level, text)] = lines("unlimited", reports={"gpu-1": says(unlimited=(TRAIN,), unlimited_count=1)})
+    [(level, text)] = lines("unlimited", reports={"gpu-1": says(unlimited=(TRAIN,))})
     assert level == "failed"
     assert text == (
         "node gpu-1: container main of pod team/train uses GPU 3 without the limiter of its 5120 MiB"
@@ -59,13 +61,6 @@ def test_each_node_says_what_limits_its_shares_and_what_escapes(report, level, w
     assert what in text
 
 
-def test_a_driver_that_does_not_say_what_it_keeps_is_a_warning():
-    [(level, text)] = lines("reserved", reports={"gpu-1": says(reserve_unknown=(0, 2))})
-    assert level == "warning"
-    assert text.startswith("node gpu-1: the driver does not report what it reserves of GPU 0, 2")
-    assert lines("reserved", reports={"gpu-1": says()})[0][0] == "ok"
-
-
 @pytest.mark.parametrize(
     ("labels", "fact", "report"),
     [
@@ -79,20 +74,8 @@ def test_a_divided_card_whose_profiles_nobody_knows_is_a_warning(labels, fact, r
     [(level, text)] = lines("mig-profiles", nodes=nodes, reports={"gpu-1": says(**report)})
     assert level == "warning"
     assert text.startswith("node gpu-1: the MIG profiles of NVIDIA-B300-SXM6-AC are not known")
-    reported = {"gpu-1": says(**report, states_mig=True)}
+    reported = {"gpu-1": says(**report, mig_profiles=(msgspec.Raw(b"{}"),))}
     assert lines("mig-profiles", nodes=nodes, reports=reported)[0][0] == "ok"
-
-
-@pytest.mark.parametrize(
-    "labels",
-    [
-        {**B300, "nvidia.com/mig.config": "all-disabled"},
-        {PRODUCT: "NVIDIA-A100-SXM4-80GB", "nvidia.com/mig.config": "all-1g.10gb"},
-        {"nvidia.com/mig.config": "all-1g.10gb"},
-    ],
-)
-def test_a_card_that_is_known_or_not_divided_is_none(labels):
-    assert lines("mig-profiles", nodes=(node(labels=labels),))[0][0] == "ok"
 
 
 @pytest.mark.parametrize(
@@ -113,5 +96,5 @@ def test_a_division_that_is_pending_or_failed_is_named(state, level, what):
 
 
 def test_of_more_than_a_gpu_node_names_the_number_is_said():
-    found = lines("unlimited", reports={"gpu-1": says(unlimited=(TRAIN,), unlimited_count=40)})
+    found = lines("unlimited", reports={"gpu-1": says(unlimited=(TRAIN,), count=40)})
     assert found[1][1].startswith("node gpu-1: 39 more containers run without their limiter")

@@ -31,13 +31,12 @@ def metrics(digest="new", *, leads=False):
     return render(registry).decode() + ENDS + (LEADER if leads else "")
 
 
-def pod(name, component="webhook", phase="Running", config_map="p", port="health"):
+def pod(name, component="webhook", phase="Running", port="health"):
     return msgspec.convert(
         {
             "metadata": {"name": name, "labels": {"app.kubernetes.io/component": component}},
             "spec": {
                 "containers": [{"ports": [{"containerPort": 8443}, {"name": port, "containerPort": 8080}]}],
-                "volumes": [{"name": "tmp"}, {"name": "policies", "configMap": {"name": config_map}}],
             },
             "status": {"phase": phase},
         },
@@ -54,22 +53,22 @@ def read(answers, pods=None):
                 raise found
             return found.encode()
 
-    pods = pods or [pod(name, name.partition("-")[0]) for name in answers]
-    return asyncio.run(read_processes(Api(), "n", "p", pods))
+    pods = pods or [pod(name, name.split("-")[1]) for name in answers]
+    return asyncio.run(read_processes(Api(), "n", "x", pods))
 
 
 def test_a_process_says_what_it_serves_and_the_leader_what_it_counts():
-    found = read({"webhook-a": metrics(), "controller-a": metrics(leads=True)})
+    found = read({"x-webhook-a": metrics(), "x-controller-a": metrics(leads=True)})
     assert found == (
         ServingPod(
-            "controller-a",
+            "x-controller-a",
             "controller",
             "new",
             5.0,
             certificate_ends=9.0,
             figures=Figures(gpus=35, slices=280, free=19, waiting=12, cards=3),
         ),
-        ServingPod("webhook-a", "webhook", "new", 5.0, certificate_ends=9.0),
+        ServingPod("x-webhook-a", "webhook", "new", 5.0, certificate_ends=9.0),
     )
 
 
@@ -83,20 +82,24 @@ def test_a_process_says_what_it_serves_and_the_leader_what_it_counts():
     ],
 )
 def test_a_process_that_does_not_say_so_is_named_with_the_reason(answer, problem):
-    [found] = read({"webhook-a": answer})
+    [found] = read({"x-webhook-a": answer})
     assert found.digest is None
     assert found.problem.startswith(problem)
 
 
 def test_pods_that_do_not_decide_by_the_policies_are_not_asked_and_those_that_start_are_named():
-    strangers = [pod("agent-a", "agent"), pod("other", config_map="others"), pod("gone", phase="Failed")]
-    found = read({}, [*strangers, pod("webhook-b", phase="Pending"), pod("webhook-c", port="other")])
+    strangers = [
+        pod("x-agent-a", "agent"),
+        pod("y-webhook-a"),
+        pod("x-webhook-z", phase="Failed"),
+    ]
+    found = read({}, [*strangers, pod("x-webhook-b", phase="Pending"), pod("x-webhook-c", port="other")])
     assert [(each.pod, each.problem) for each in found] == [
-        ("webhook-b", "the pod is Pending"),
-        ("webhook-c", "it has no port named health"),
+        ("x-webhook-b", "the pod is Pending"),
+        ("x-webhook-c", "it has no port named health"),
     ]
 
 
 def test_without_the_right_to_ask_pods_nothing_is_said_of_them():
     with pytest.raises(ApiError):
-        read({"webhook-a": ApiError(403, "pods/proxy is forbidden")})
+        read({"x-webhook-a": ApiError(403, "pods/proxy is forbidden")})

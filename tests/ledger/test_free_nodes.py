@@ -113,7 +113,9 @@ def test_nodes_of_models_that_the_pod_is_not_bound_to_are_not_called_free():
         NodeView(name, usable=True, slices_per_gpu=8, gpu_mib=1, product=name, gpus=(GpuView(0, 8, ()),))
         for name in ("A100", "H100", "L40S")
     ]
-    assert free_nodes(views, Wanted(((0, 1),), None, ("A100", "H100"))).most == (("A100", 8), ("H100", 8))
+    found = free_nodes(views, Wanted(((0, 1),), None, ("A100", "H100")))
+    assert (found.most, found.other_model) == ((("A100", 8), ("H100", 8)), "L40S")
+    assert not free_nodes(views, Wanted(((0, 9),), None, ("A100",))).other_model
 
 
 def test_nodes_that_the_pod_does_not_accept_are_neither_free_nor_elsewhere_but_counted():

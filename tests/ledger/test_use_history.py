@@ -29,6 +29,7 @@ def test_pods_are_counted_once_and_their_time_is_summed_though_the_leader_change
     [found] = history.owners.values()
     assert (found.pods, found.seconds, found.peak_mib, found.enough) == (3, 180, 10241, 3)
     assert (found.held, found.busy_percent, found.last_seen) == (4, 5, 160)
+    assert (found.held_seconds, found.first_seen) == (4 * 180, 100)
 
 
 def test_parts_of_cards_are_kept_apart_from_slices_and_counted_in_mib():

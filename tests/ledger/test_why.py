@@ -35,7 +35,8 @@ def of_fact(**changes):
 def test_a_pod_on_a_full_gpu_learns_what_it_asked_what_it_waits_for_and_what_would_help():
     assert explained(free=FULL) == (
         f"{ASKED} It has waited for 12 minutes and has no node yet. It needs 4 slices of GPU 3 on a node with"
-        " GPUs of 81920 MiB. Free now: gpu-0: 2, gpu-1: 1, and 3 more nodes. It starts when pods there end."
+        " GPUs of 81920 MiB. Free now: gpu-0: 2, gpu-1: 1, and 3 more nodes. It starts when pods there end;"
+        " a share of 2 slices would start now on gpu-0."
     )
 
 
@@ -50,6 +51,19 @@ def test_a_pod_on_a_full_gpu_learns_what_it_asked_what_it_waits_for_and_what_wou
 def test_another_gpu_with_room_is_named_with_the_way_to_it(owner, advice):
     said = explained(free=ELSEWHERE, owner=owner)
     assert said.endswith(f"GPU 5 of gpu-0 has 4 free: {advice} to use it.")
+
+
+@pytest.mark.parametrize(
+    ("asks_model", "by"),
+    [
+        (True, "clearml-injector/gpu-model"),
+        (False, "sameModel of its policy, or its own affinity"),
+        (None, "clearml-injector/gpu-model, sameModel of its policy, or its own affinity"),
+    ],
+)
+def test_what_requires_a_model_is_named_as_far_as_it_is_known(asks_model, by):
+    said = explained(fact=of_fact(products=("A100",)), asks_model=asks_model)
+    assert f"and model A100 (required by {by})" in said
 
 
 def test_of_a_pod_that_the_agent_limits_it_says_so():

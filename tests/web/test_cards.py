@@ -64,8 +64,3 @@ def test_cards_of_a_node_that_takes_no_pods_have_nothing_free():
     assert "free" not in rows(events)["cards"]["gpus"][0]
     [found] = panels(events)
     assert found["cards"]["free"] == 0
-
-
-def test_without_cards_no_figures_of_them_are_sent():
-    events = watching(page_of(Source("a")), lambda request: request.until(panels))
-    assert panels(events)[0]["cards"] is None

@@ -10,25 +10,18 @@ from kube.names import GPU_PRODUCT_LABEL
 from ledger.messages import DenialCount
 from ledger.placement_request import Quota
 from ledger.use import PodUses, ShareUse
-from ledger.view import MAX_SHARES
-from modes.claim_name import NamedShare
 from modes.facts import NodeFact, PodFact
 from modes.units import POOL, profile_of_resource
 from tests.ledger.cluster import eighths
 from tests.web.asking import Source, get, is_whole, page_of, panels, rows, watching
+from web.links import Link, read_link
 from web.panels import MAX_DENIALS, MAX_UNLIMITED, MAX_WAITING
-from web.rows import node_row
 from web.source import (
-    About,
     AdmittedPod,
-    Link,
     NodeNotes,
     UnlimitedPrograms,
     WaitingReason,
-    read_link,
 )
-
-ABOUT = About(role=lambda: "leading")
 
 
 def test_all_nodes_come_first_and_then_only_those_that_change():
@@ -122,29 +115,22 @@ def test_a_node_that_is_gone_is_reported():
     assert rows(watching(page_of(source), watch))["a"] == {"node": "a", "gone": True}
 
 
-def test_the_last_denials_are_sent_and_no_more_than_fit():
+def test_of_many_denials_unlimited_programs_and_waiting_pods_the_first_are_sent():
     denials = [DenialCount("gpu-kind", f"n{n}", 1, f"line {n}") for n in range(MAX_DENIALS + 5)]
-    page = page_of(Source("a"), denials=lambda: denials)
-    [found] = panels(watching(page, lambda request: request.until(panels)))[:1]
-    assert len(found["denials"]) == MAX_DENIALS
-    first = {"reason": "gpu-kind", "pods": 1, "namespace": "n0", "message": "line 0"}
-    assert found["denials"][0] == first
-
-
-def test_of_many_that_run_without_their_limiter_the_first_are_sent():
     many = [UnlimitedPrograms("a", "team", f"pod-{n:03}", "main", 0, 1) for n in range(MAX_UNLIMITED + 5)]
-    page = page_of(Source("a"), unlimited=lambda: (many, len(many)))
+    source = Source("a")
+    for number in range(MAX_WAITING + 5):
+        source.set_pod(f"w{number}", node=None)
+    page = page_of(source, denials=lambda: denials, unlimited=lambda: (many, len(many)))
     [found] = panels(watching(page, lambda request: request.until(panels)))[:1]
-    assert [each["pod"] for each in found["unlimited"]["containers"]] == [
-        each.pod for each in many[:MAX_UNLIMITED]
-    ]
-    [found] = panels(watching(page_of(Source("a")), lambda request: request.until(panels)))[:1]
-    assert found["unlimited"] == {"containers": [], "in_all": 0}
-
-
-def test_a_process_that_knows_of_no_denials_shows_no_panel_of_them():
-    [found] = panels(watching(page_of(Source("a")), lambda request: request.until(panels)))[:1]
-    assert found["denials"] is None
+    assert [each["namespace"] for each in found["denials"]] == [f"n{n}" for n in range(MAX_DENIALS)]
+    unlimited = [each["pod"] for each in found["unlimited"]["containers"]]
+    assert (unlimited, found["unlimited"]["in_all"]) == (
+        [each.pod for each in many[:MAX_UNLIMITED]],
+        len(many),
+    )
+    assert [pod["name"] for pod in found["waiting"]] == [f"w{number}" for number in range(MAX_WAITING)]
+    assert found["waiting_in_all"] == MAX_WAITING + 5
 
 
 def test_panels_say_what_is_free_who_waits_and_what_quotas_hold():
@@ -155,7 +141,7 @@ def test_panels_say_what_is_free_who_waits_and_what_quotas_hold():
     source.set_pod("w", node=None, slices=2, queues=("half",))
 
     async def why(pending):
-        return WaitingReason("no room", f"{pending.name} waits for room")
+        return WaitingReason("no room", f"{pending.name} waits for room", "2 of 5")
 
     page = page_of(
         source, why_waiting=why, quotas=lambda: [Quota("namespace", "team", 10, 4, memory_mib=163840)]
@@ -172,6 +158,7 @@ def test_panels_say_what_is_free_who_waits_and_what_quotas_hold():
             "cause": "no room",
             "why": "w waits for room",
             "queue": "half",
+            "place": "2 of 5",
         }
     ]
     assert [(use["unit"], use["used"], use["limit"]) for use in found["quotas"]] == [
@@ -180,32 +167,6 @@ def test_panels_say_what_is_free_who_waits_and_what_quotas_hold():
         ("slices", 7, 10),
         ("pods", 2, 4),
     ]
-
-
-def test_a_pod_that_waits_for_a_card_of_a_driver_is_listed_and_counted_in_its_turn():
-    source = Source("a")
-    source.set_pod("w1", node=None)
-    source.ledger.set_pod(PodFact(namespace="team", name="w2", claimed=(NamedShare(mib=5),)))
-    source.set_pod("w3", node=None)
-    [found] = panels(watching(page_of(source), lambda request: request.until(panels)))[:1]
-    assert [(pod["name"], pod["slices"] > 0) for pod in found["waiting"]] == [
-        ("w1", True),
-        ("w2", False),
-        ("w3", True),
-    ]
-    assert found["waiting_in_all"] == 3
-    # Who places pods in slices is not told of it.
-    assert [pending.name for pending in source.ledger.pending()] == ["w1", "w3"]
-    assert source.ledger.pending_slices() == sum(pending.slices for pending in source.ledger.pending())
-
-
-def test_of_many_waiting_pods_the_first_are_sent_and_the_number_of_all():
-    source = Source("a")
-    for number in range(MAX_WAITING + 5):
-        source.set_pod(f"w{number}", node=None)
-    [found] = panels(watching(page_of(source), lambda request: request.until(panels)))[:1]
-    assert [pod["name"] for pod in found["waiting"]] == [f"w{number}" for number in range(MAX_WAITING)]
-    assert found["waiting_in_all"] == MAX_WAITING + 5
 
 
 def test_hostile_names_neither_end_an_event_nor_become_markup():
@@ -240,22 +201,6 @@ def test_a_slow_reader_holds_no_bytes_and_gets_the_newest_of_each_node():
     kept, after = watching(page_of(source), watch)
     assert kept <= 3
     assert sum(name == "rows" for name, _ in after) <= 2
-
-
-def test_of_nodes_without_gpus_nothing_is_sent():
-    source = Source("a")
-    source.set_node("cpu", gpus=0)
-    assert list(rows(watching(page_of(source), lambda request: request.until(is_whole)))) == ["a"]
-
-
-def test_a_row_of_a_node_with_ten_thousand_pods_lists_few():
-    source = Source("a")
-    for number in range(10_000):
-        source.set_pod(f"p{number}", slices=1)
-    shares = node_row(source.ledger.node("a"), ABOUT).gpus[0].shares
-    assert len(shares) <= MAX_SHARES + 1
-    assert sum(share.slices for share in shares) == 10_000
-    assert (shares[-1].kind, shares[-1].pods) == ("other", 10_001 - len(shares))
 
 
 def test_what_a_node_lacks_is_in_its_row():

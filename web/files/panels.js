@@ -83,7 +83,7 @@ function fillWaiting(made, pod) {
   const [unfold, plain] = made.children, line = pod.why ? unfold.firstChild : plain;
   unfold.hidden = !pod.why;
   plain.hidden = Boolean(pod.why);
-  const age = pod.created ? `for ${ageOf(pod.created)}` : "", words = [pod.slices ? countOf(pod.slices, pod.profile) : "", age];
+  const age = pod.created ? `for ${ageOf(pod.created)}` : "", words = [pod.slices ? countOf(pod.slices, pod.profile) : "", age, pod.place && `place ${pod.place}`];
   made.title = pod.queue ? `queue ${pod.queue}` : "";
   line.replaceChildren(named(`${pod.namespace}/${pod.name || "a pod in creation"}`), ` ${words.filter(Boolean).join(", ")}`);
   setText(unfold.lastChild, pod.why ?? "");

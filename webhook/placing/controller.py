@@ -87,7 +87,7 @@ class ControllerPlacer:
         )
         self._up.set(1)
         Gauge(
-            "fraction_injector_snapshot_slices_used",
+            "fraction_injector_snapshot_slices_allocated",
             "Allocated slices in the last controller snapshot, and of placements made since without it.",
             registry=registry,
         ).set_function(self._fallback.used)

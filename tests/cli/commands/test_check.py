@@ -8,23 +8,11 @@ import yaml
 from tests.cli.running import CHECKOUT, run, write
 
 
-def test_a_good_directory_passes_with_its_digest(tmp_path):
-    code, out, err = run("check", write(tmp_path, default="kind: Policy\nname: default\n"))
-    assert (code, err) == (0, "")
-    assert out.startswith(f"{tmp_path} is fine (policies: 1, limiters of your own: 0, queues: 0), digest ")
-
-
 def test_mistakes_are_printed_as_editors_read_them(tmp_path):
     folder = write(tmp_path, default="kind: Policy\nname: default\nlimiter: nun\nslicesPerGPU: 8\n")
     code, out, err = run("check", folder)
     assert (code, out) == (1, "")
     assert err == f'{folder}/default.yaml:4: slicesPerGPU: unknown key (did you mean "slicesPerGpu"?)\n'
-
-
-def test_a_missing_directory_is_exit_code_two(tmp_path):
-    code, _, err = run("check", tmp_path / "absent")
-    assert code == 2
-    assert err == f"{tmp_path}/absent: cannot be read: No such file or directory\n"
 
 
 def test_a_policy_file_is_checked_alone_with_the_built_in_default(tmp_path):
@@ -120,22 +108,6 @@ def test_values_for_slices_have_no_note_on_mode_dra(tmp_path, agent, other):
     )
     code, out, _ = run("check", file)
     assert (code, "dra" in out) == (0, False), out
-
-
-@pytest.mark.parametrize(
-    ("agent", "other"),
-    [
-        ("enabled: true, offer: dra", "{}"),
-        ("enabled: true", "{mode: dra}"),
-        ("enabled: true", "{driver: gpu.clearml-injector.io}"),
-    ],
-)
-def test_what_mode_dra_cannot_keep_is_a_mistake_where_values_state_it(tmp_path, agent, other):
-    file = tmp_path / "values.yaml"
-    policies = f"{{default: {{place: spread}}, other: {{namespaces: [a], resources: {other}}}}}"
-    file.write_text(f"agent: {{{agent}}}\npolicies: {policies}\n")
-    code, _, err = run("check", file)
-    assert (code, err) == (1, f"{file}:2: place: the scheduler chooses node and card: leave it out\n")
 
 
 def test_several_paths_are_checked_and_the_worst_is_the_exit_status(tmp_path):

@@ -1,5 +1,6 @@
 """fraction-injector demo: what it shows; tests/programs/cli/test_demo.py runs it with its webhook."""
 
+import contextlib
 import io
 import re
 
@@ -9,7 +10,6 @@ from cli.demonstration import DEMO_PODS, DemoResult, _show
 from cli.explainer import Explainer
 from cli.manifests import read_objects
 from cli.options import read_ledger, read_policies
-from cli.terminal import Terminal
 from service.options import DEFAULT_POLICIES
 from tests.cli.running import run
 
@@ -27,10 +27,9 @@ def answers():
 
 @pytest.fixture(scope="module")
 def shown():
-    console = Terminal(soft_wrap=True)
-    console.file = io.StringIO()
-    _show(console, answers())
-    return console.file.getvalue()
+    with contextlib.redirect_stdout(io.StringIO()) as stream:
+        _show(answers())
+    return stream.getvalue()
 
 
 def test_each_pod_has_its_row_and_the_gpus_show_what_it_holds(shown):

@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import jsonpatch
 import pytest
 
 from testbed.gpu_nodes import GpuNode
@@ -46,15 +45,6 @@ def test_the_printed_object_has_exactly_the_documented_keys(name, explained):
         assert isinstance(facts["memoryMiB"], int)
 
 
-def test_an_injected_pod_is_printed_as_it_would_be_stored():
-    facts = facts_of(as_yaml(pod(containers=[container(limits={"nvidia.com/gpu": 1})])))
-    assert facts["code"] == "injected"
-    sent = pod(containers=[container(limits={"nvidia.com/gpu": "1"})])
-    assert jsonpatch.apply_patch(sent, facts["patch"]) == facts["pod"]
-    assert facts["pod"]["metadata"]["annotations"]["clearml-injector/gpu-index"] == str(facts["index"])
-    assert (facts["policy"], facts["queue"], facts["limiter"]) == ("default", None, "hami-core")
-
-
 def test_pods_for_which_nothing_is_left_are_said_to_wait():
     text = "---\n".join(as_yaml(pod(fraction="0.750")) for _ in range(ROOM_OF_INVENTORY + 1))
     printed = explain("-", "--together", text=text).stdout
@@ -90,27 +80,6 @@ def test_a_replica_learns_whose_it_is_and_what_that_means(spreading, metadata, o
     lines = explain("-", "--policies", spreading, text=text).stdout.splitlines()
     assert f"  place spread: away from other pods of {owner}, over nodes and then over GPUs" in lines
     assert any(line.startswith(f"  sameModel: GPUs of one model for all pods of {owner}: ") for line in lines)
-
-
-@pytest.mark.parametrize(
-    ("mode", "gpu", "mib"),
-    [("per-gpu", "nvidia.com/gpu-0", (5757, 11514)), ("pooled", "nvidia.com/gpu", (20480, 40960))],
-)
-def test_of_several_containers_each_one_s_share_is_shown(tmp_path, mode, gpu, mib):
-    assumed = "assume: {gpusPerNode: 2, gpuMemoryMiB: 81920}"
-    (tmp_path / "default.yaml").write_text(
-        f"kind: Policy\nname: default\nresources: {{mode: {mode}}}\n{assumed}\n"
-    )
-    found = pod(fraction="0.750", containers=[container("train"), container("eval"), container("proxy")])
-    found["metadata"]["annotations"] = {"clearml-injector/containers": "eval=0.250,train=0.500"}
-    lines = run("explain", "-", "--policies", tmp_path, text=as_yaml(found)).stdout.splitlines()
-    at = next(
-        number for number, line in enumerate(lines) if line.startswith("  container eval,train: 6 slices")
-    )
-    assert lines[at + 1 : at + 3] == [
-        f"    eval: 2 of {gpu}, {mib[0]} MiB",
-        f"    train: 4 of {gpu}, {mib[1]} MiB",
-    ]
 
 
 def test_the_kinds_of_gpu_that_remain_are_listed(tmp_path):
@@ -163,20 +132,12 @@ def test_a_claim_is_shown_with_what_its_template_asks_for(tmp_path):
     ended = run("explain", *options)
     assert ended.returncode == 0, ended.output
     assert "container main: claim of template gpu-fraction-4of8-" in ended.stdout
-    assert "0.5 of each of 1 gpu.clearml-injector.io" in ended.stdout
+    assert "share: 500k" in ended.stdout
     [facts] = json.loads(run("explain", "--output=json", *options).stdout)
     [claim] = facts["pod"]["spec"]["resourceClaims"]
     assert facts["claim"]["template"] == claim["resourceClaimTemplateName"]
     [request] = facts["claim"]["spec"]["spec"]["devices"]["requests"]
     assert request["exactly"]["capacity"] == {"requests": {"share": "500k"}}
-    (tmp_path / "pod.yaml").write_text(
-        "{apiVersion: v1, kind: Pod, metadata: {name: two, labels: {clearml-injector/fraction: '0.750'},"
-        " annotations: {clearml-injector/containers: 'a=0.500,b=0.250'}},"
-        " spec: {containers: [{name: a, image: i}, {name: b, image: i}]}}"
-    )
-    lines = list(map(str.strip, run("explain", *options).stdout.splitlines()))
-    asked = [lines[lines.index(f"request gpu-{number}:") + 1] for number in range(2)]
-    assert asked == [f"{amount} of each of 1 gpu.clearml-injector.io" for amount in ("0.5", "0.25")]
 
 
 def test_an_unlabelled_pod_with_a_key_of_ours_is_told_that_it_has_no_effect():

@@ -86,14 +86,6 @@ def test_a_pod_waits_if_claims_hold_too_much_of_all_its_cards(explain):
     assert facts["hasRoom"] is True
 
 
-def test_mib_need_no_assumption_of_the_policy_if_the_inventory_has_cards(explain):
-    asks = pod(fraction=None, labels={"clearml-injector/gpu-memory": "10Gi"})
-    alone = explain(found=asks)
-    assert alone.returncode == 1
-    assert f"the inventory has no cards of DRA driver {DRIVER}: {ADD}" in lines_of(alone)
-    assert facts_of(explain(*SLICES, found=asks, output="json"))["allowed"]
-
-
 def test_without_cards_of_its_driver_it_says_what_the_inventory_lacks(explain):
     others = offered(model(40, "gpu-0", driver=NVIDIA_DRIVER), driver=NVIDIA_DRIVER)
     lines = lines_of(explain(others))
@@ -122,15 +114,3 @@ def test_cards_of_a_custom_driver_are_read_by_the_names_of_the_policy(explain):
 )
 def test_a_slice_or_claim_that_cannot_be_read_is_named(explain, tmp_path, wrong, named):
     assert error_line(explain(wrong)).startswith(f"{tmp_path / 'nodes.yaml'}: {named}")
-
-
-def test_of_containers_that_may_part_it_is_not_known_whether_there_is_room(explain):
-    names = [{"name": name, "image": "i"} for name in ("one", "two")]
-    annotations = {"clearml-injector/containers": "one=0.500,two=0.250"}
-    found = pod(fraction="0.750", containers=names, metadata={"annotations": annotations})
-    assert facts_of(explain(*SLICES, found=found, output="json"))["hasRoom"] is True
-    apart = facts_of(
-        explain(*SLICES, found=found, resources="{mode: dra}\ncontainers: any-gpu", output="json")
-    )
-    assert apart["hasRoom"] is None
-    assert [each["cards"] for each in apart["kinds"]] == [1, 2]

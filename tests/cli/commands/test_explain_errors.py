@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cli.running import MANIFESTS, error_line, explain, facts_of, run
+from tests.cli.running import MANIFESTS, error_line, explain, run
 
 BARE = MANIFESTS / "bare.yaml"
 
@@ -59,14 +59,6 @@ def test_what_is_no_yaml_is_said_in_one_line(text, wrong):
     assert error_line(explain("-", text=text)).startswith(wrong)
 
 
-def test_a_number_for_a_label_is_denied_as_the_api_server_would_refuse_it():
-    facts = facts_of("kind: Pod\nmetadata: {labels: {clearml-injector/fraction: 0.500}}\nspec: {}")
-    assert facts["message"] == (
-        "the labelled object cannot be read: Expected `str`, got `float` - at `metadata.labels[...]`;"
-        " fix that field"
-    )
-
-
 def test_files_that_cannot_be_read_are_named(tmp_path):
     missing = tmp_path / "missing.yaml"
     assert (
@@ -77,14 +69,6 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
     binary = tmp_path / "binary.yaml"
     binary.write_bytes(b"\xff\xfe\x00")
     assert error_line(run("explain", binary)) == f"{binary}: is not UTF-8 text: write it as UTF-8"
-
-
-def test_a_policy_directory_with_a_typo_is_reported_by_file_line_and_key(tmp_path):
-    (tmp_path / "default.yaml").write_text("kind: Policy\nname: default\nlimitr: none\n")
-    result = run("explain", BARE, "--policies", tmp_path)
-    assert result.returncode == 2
-    assert f"{tmp_path} is not a valid policy directory" in result.stderr
-    assert "default.yaml:3: limitr" in result.stderr
 
 
 def test_a_file_that_cannot_be_read_is_named_and_the_others_are_explained(tmp_path):

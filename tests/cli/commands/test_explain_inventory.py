@@ -27,14 +27,6 @@ def test_an_inventory_of_the_wrong_kind_is_named(tmp_path, text, wrong):
     assert error_line(run("explain", BARE, "--inventory", inventory)) == f"{inventory}: {wrong}"
 
 
-def test_a_node_with_an_amount_that_is_no_quantity_is_named(tmp_path):
-    inventory = tmp_path / "nodes.yaml"
-    inventory.write_text("kind: Node\nmetadata: {name: n1}\nstatus: {allocatable: {nvidia.com/gpu-0: many}}")
-    said = error_line(run("explain", BARE, "--inventory", inventory))
-    assert said.startswith(f"{inventory}: Node n1: ")
-    assert "many" in said
-
-
 NODE = "kind: Node\nmetadata: {name: n%s}\nstatus: {allocatable: {nvidia.com/gpu-0: 8}}\n---\n"
 GPU_NODE = "kind: GpuNode\nmetadata: {name: n%s}\nstatus: {registered: %s, gpus: []}\n---\n"
 
@@ -58,15 +50,6 @@ def test_an_inventory_may_tell_where_an_agent_runs(tmp_path, inventory, node):
     affinity = facts["pod"]["spec"].get("affinity", {}).get("nodeAffinity", {})
     terms = affinity.get("preferredDuringSchedulingIgnoredDuringExecution", [])
     assert [term["preference"]["matchFields"][0]["values"] for term in terms] == ([[node]] if node else [])
-
-
-def test_an_inventory_without_any_running_agent_refuses_what_only_agents_limit(tmp_path):
-    (tmp_path / "nodes.yaml").write_text(NODE % 1 + GPU_NODE % ("-gone", "true"))
-    policies = tmp_path / "policies"
-    policies.mkdir()
-    (policies / "default.yaml").write_text("kind: Policy\nname: default\nlimits: {from: agent}\n")
-    result = run("explain", BARE, "--policies", policies, "--inventory", tmp_path / "nodes.yaml")
-    assert "on 1 node no node agent runs, and nothing else would limit the pod" in result.output
 
 
 def test_without_an_inventory_it_says_whose_nodes_it_takes():

@@ -24,7 +24,7 @@ from tests.request_table import (
     instance_nodes,
 )
 from tests.webhook.support import container, pod
-from tests.webhook.support.gpu_pods import CONTAINERS, GPUS, MEMORY
+from tests.webhook.support.gpu_pods import CONTAINERS, GPUS
 from tests.webhook.support.reviewed_again import check_again
 
 INSTANCES = dict(instance_nodes())
@@ -97,25 +97,3 @@ def test_every_request_in_mode_mig(wanted: InstanceRequest) -> None:
     assert task["resources"]["limits"] == {wanted.resource: "1"}
     assert facts["index"] is None
     assert "clearml-injector/memory-mib" not in facts["pod"]["metadata"]["annotations"]
-
-
-@pytest.mark.parametrize(
-    ("mode", "asked", "row"),
-    [
-        ("per-gpu", "4Gi", (1, 4096)),
-        ("per-gpu", "15000Mi", (2, 15000)),
-        ("per-gpu", "20Gi", (2, 20480)),
-        ("per-gpu", "41Gi", (5, 41984)),
-        ("pooled", "4Gi", (2, 4096)),
-        ("pooled", "15000Mi", (3, 15000)),
-        ("pooled", "20Gi", (4, 20480)),
-        ("pooled", "41Gi", (5, 41984)),
-    ],
-)
-def test_among_all_kinds_memory_goes_where_it_costs_expected_pods_least(
-    mode: str, asked: str, row: tuple[int, int]
-) -> None:
-    """With nothing learnt: fewest slices of a card; in a pool, whose cards are unknown, the least MiB."""
-    installed.cache_clear()
-    facts = decided(Request(mode, "any", (MEMORY, asked), (), row), mode, *CARDS)
-    assert (facts["slices"], facts["memoryMiB"]) == row

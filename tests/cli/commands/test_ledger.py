@@ -1,33 +1,26 @@
 """fraction-injector ledger: what it prints at once, watched, and as JSON."""
 
-import io
 import json
+import os
 import re
 from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
-from rich.console import ConsoleDimensions
 
 from cli.ledger_filter import Filter
-from cli.ledger_screen import Shown, _print
-from cli.ledger_table import lines
+from cli.ledger_screen import CLEAR, _lines, show
 from cli.options import LedgerOutput
-from cli.terminal import Terminal
-from cluster.kube_client import ApiError
 from controller.publish.gpu_ledger import status_manifest, status_of
 from kube.dra import DRIVER
 from kube.names import GPU_LEDGERS_PATH as LEDGERS
-from kube.names import RESOURCE_CLAIMS_PATH, RESOURCE_SLICES_PATH
 from ledger.view import LedgerView
-from tests.cli.commands.test_why_claims import HELD, OFFERED
 from tests.cli.commands.why_api import Api
-from tests.cli.ledger_views import SOME, node, shown
+from tests.cli.ledger_views import CARDS, SOME, plain, shown
 from tests.cli.running import run, serve
-from tests.cli.test_card_table import CARDS
 
 
-def asked(*arguments, views=(SOME,), cards=()):
+def asked(*arguments, views=(SOME,)):
     """The command over given ledgers, one at a look, ended by Ctrl-C after the last."""
     given = iter(views)
 
@@ -35,7 +28,7 @@ def asked(*arguments, views=(SOME,), cards=()):
         found = next(given, None)
         if found is None:
             raise KeyboardInterrupt
-        return Shown(found, cards)
+        return found
 
     with (
         patch("cli.ledger_screen.source", lambda *_: read),
@@ -46,8 +39,8 @@ def asked(*arguments, views=(SOME,), cards=()):
     return ended.stdout
 
 
-def printed(*arguments):
-    return [" ".join(line.split()) for line in asked(*arguments).splitlines()]
+def printed(*arguments, **options):
+    return [" ".join(line.split()) for line in asked(*arguments, **options).splitlines()]
 
 
 def test_the_last_line_is_the_total():
@@ -58,22 +51,25 @@ def test_the_last_line_is_the_total():
 
 @pytest.mark.parametrize(("height", "by_node"), [(40, False), (7, True)])
 def test_what_is_longer_than_the_screen_is_shown_by_node(height, by_node):
-    console = Terminal(soft_wrap=True)
-    console.file = io.StringIO()
-    console._force_terminal, console.size = True, ConsoleDimensions(100, height)
-    _print(console, Shown(SOME), LedgerOutput.TEXT)
-    found = [
-        " ".join(line.split()) for line in re.sub(r"\x1b\[[0-9;]*m", "", console.file.getvalue()).splitlines()
-    ]
+    drawn = _lines(SOME, os.terminal_size((100, height)), wide=False, watch=False)
+    found = list(map(plain, drawn))
     whole = [
         "NODE PRODUCT GPUS FREE PODS",
         "gpu-0 not usable H100 2 0 of 14 slices free 3",
         "cpu-7 no memory label ? 1 8 of 8 slices free 0",
         "waits: team/d for 8 of GPU 0",
-        "each GPU: --node NAME, --output wide, or --watch",
+        "each GPU: --node NAME, or --output wide",
     ]
     assert found[:-1] == (whole if by_node else shown(SOME))
     assert found[-1].startswith("total: ")
+
+
+def test_a_watched_ledger_never_leaves_the_screen_and_is_cut_to_its_width():
+    many = LedgerView(tuple(replace(SOME.nodes[0], name=f"node-{each}") for each in range(50)), ())
+    drawn = _lines(many, os.terminal_size((60, 20)), wide=False, watch=True)
+    assert len(drawn) == 19
+    narrow = _lines(SOME, os.terminal_size((60, 40)), wide=False, watch=True)
+    assert max(len(re.sub(r"\x1b\[[0-9]+m", "", line)) for line in narrow) == 60
 
 
 def test_json_is_the_whole_ledger_and_one_line_a_change_when_watched():
@@ -99,32 +95,24 @@ def test_json_is_the_whole_ledger_and_one_line_a_change_when_watched():
     assert [len(json.loads(line)) for line in news] == [3, 1]
 
 
-def test_cards_of_dra_drivers_follow_the_slices_and_stand_for_themselves():
-    both = [" ".join(line.split()) for line in asked(cards=CARDS).splitlines()]
-    assert both[: len(lines(SOME))] == shown(SOME)
-    assert both[len(lines(SOME))] == "NODE CARD CLAIMED CLAIMS HELD BY"
-    assert [line.split()[1:3] for line in both[-2:]] == [["8", "of"], ["39529", "of"]]
-    alone = asked(cards=CARDS, views=[LedgerView((), ())]).splitlines()
-    assert (alone[0].split()[:2], len(alone)) == (["NODE", "CARD"], 5)
-    found = json.loads(asked("-o", "json", "--node", "a", cards=CARDS))
-    assert [(each["kind"], each["node"], each["device"]) for each in found] == [
-        ("card", "a", "gpu-0"),
-        ("card", "a", "gpu-1"),
-    ]
-    sums = {"memoryMiB": 81920, "claimedMiB": 42391, "freeMiB": 39529, "claims": 2}
-    named = {"driver": DRIVER, "uuid": "GPU-0", "model": "NVIDIA L4", "taint": ""}
-    assert found[0].items() >= (sums | named).items()
-    assert found[0].keys() == {"kind", "node", "device", "shares", *sums, *named}
-    share = {"namespace": "team", "claim": "x-1", "pod": "train", "memoryMiB": 40960, "queue": ""}
-    assert found[0]["shares"][0] == share
-
-
-def test_watched_into_a_pipe_it_prints_lines():
+def test_watched_into_a_pipe_it_is_printed_again_where_it_changes():
     changed = LedgerView((SOME.nodes[0],), ())
-    news = asked("--watch", views=[SOME, SOME, changed]).splitlines()
-    whole = len(lines(SOME))
-    assert news[:whole] == shown(SOME, wide=True)
-    assert [line.split()[1:3] for line in news[whole:]] == [["-", "cpu-7"], ["-", "waits:"]]
+    assert printed("--watch", views=[SOME, SOME, changed]) == [*printed(), *printed(views=[changed])]
+
+
+def test_watched_on_a_screen_each_look_replaces_the_last(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setattr("cli.ledger_screen.POLL_SECONDS", 0)
+    views = iter([SOME, LedgerView((SOME.nodes[0],), ())])
+
+    def read():
+        if (found := next(views, None)) is None:
+            raise KeyboardInterrupt
+        return found
+
+    show(read, Filter(), LedgerOutput.TEXT, watch=True)
+    _, first, second = capsys.readouterr().out.split(CLEAR)
+    assert ("cpu-7" in first, "cpu-7" in second) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -142,53 +130,19 @@ def test_what_cannot_be_read_is_said_in_one_line(options, message):
     assert ended.stderr.count("\n") == 1
 
 
-@pytest.fixture
-def of_cluster(monkeypatch):
-    """The command against an API server that lets its user read what the test says."""
-
-    def ask(answers, *arguments):
-        serve(monkeypatch, Api({LEDGERS: {"items": []}, **answers}))
-        ended = run("ledger", *arguments)
-        return ended.returncode, ended.stdout, ended.stderr
-
-    return ask
-
-
-def test_cards_and_their_claims_are_read_from_the_api_server(of_cluster):
-    code, out, err = of_cluster({RESOURCE_SLICES_PATH: OFFERED, RESOURCE_CLAIMS_PATH: HELD})
-    assert (code, err) == (0, "")
-    assert [" ".join(line.split()) for line in out.splitlines()] == [
-        "NODE CARD CLAIMED CLAIMS HELD BY",
-        "a gpu-0 30720 of 40960 MiB 1 team/pod-1: 30720",
-        "a gpu-1 51200 of 81920 MiB 1 team/pod-1: 51200",
-        "b gpu-0 81920 of 81920 MiB 1 team/pod-1: 81920",
-        f"b gpu-1 taint {DRIVER}/xid=79 0 of 81920 MiB 0",
-        "total: 40960 of 286720 MiB of GPU memory free to claims, on 4 cards of 2 nodes",
+def test_cards_of_dra_drivers_are_items_of_their_own(monkeypatch):
+    stored = [status_manifest(each.name, status_of(each, 1, "2026-11-21T10:00:00Z", ())) for each in CARDS]
+    serve(monkeypatch, Api({LEDGERS: {"items": stored}}))
+    ended = run("ledger", "-o", "json", "--node", "a")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    found = json.loads(ended.stdout)
+    assert [(each["kind"], each["node"], each["device"]) for each in found] == [
+        ("card", "a", "gpu-0"),
+        ("card", "a", "gpu-1"),
     ]
-
-
-@pytest.mark.parametrize("status", [403, 404])
-def test_who_may_not_list_cards_reads_the_slices_alone(of_cluster, status):
-    assert of_cluster({RESOURCE_SLICES_PATH: ApiError(status, "no")}) == (0, "no GPUs to show\n", "")
-
-
-def test_cards_whose_claims_cannot_be_read_are_left_out_and_that_is_said(of_cluster):
-    for unread in (
-        {RESOURCE_SLICES_PATH: OFFERED, RESOURCE_CLAIMS_PATH: ApiError(403, "no")},
-        {RESOURCE_SLICES_PATH: ApiError(500, "no")},
-    ):
-        code, out, err = of_cluster(unread)
-        assert (code, out) == (0, "no GPUs to show\n")
-        assert err.startswith("Not read: cards that DRA drivers offer, and their claims: ")
-
-
-CARD_VIEW = replace(
-    node("a"), slices_per_gpu=0, gpus=(), cards=tuple(card for card in CARDS if card.node == "a")
-)
-
-
-def test_cards_of_gpu_ledgers_need_no_further_right(of_cluster):
-    stored = status_manifest("a", status_of(CARD_VIEW, 1, "2026-11-21T10:00:00Z", ()))
-    code, out, err = of_cluster({LEDGERS: {"items": [stored]}}, "-o", "json")
-    assert (code, err) == (0, "")
-    assert json.loads(out) == json.loads(asked("-o", "json", "--node", "a", cards=CARDS))
+    sums = {"memoryMiB": 81920, "claimedMiB": 42391, "freeMiB": 39529, "claims": 2}
+    named = {"driver": DRIVER, "uuid": "GPU-0", "model": "NVIDIA L4", "taint": ""}
+    assert found[0].items() >= (sums | named).items()
+    assert found[0].keys() == {"kind", "node", "device", "shares", *sums, *named}
+    share = {"namespace": "team", "claim": "x-1", "pod": "train", "memoryMiB": 40960, "queue": ""}
+    assert found[0]["shares"][0] == share

@@ -93,9 +93,3 @@ def test_options_of_the_ledger_itself_are_refused(ask, others):
     ended = ask([CLEAN], *others)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert others[0] in ended.stderr
-
-
-def test_what_an_author_wrote_stays_short_and_printable(ask):
-    ended = ask([[pod("a", env=sees("\x1b[2J" + "x" * 5000))]])
-    assert "\x1b" not in ended.stdout
-    assert len(ended.stdout) < 300

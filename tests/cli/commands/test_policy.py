@@ -1,7 +1,6 @@
 """`policy show|schema`, as an admin runs them."""
 
 from tests.cli.running import run, write
-from tests.policies.console import ROOT
 
 
 def test_show_names_the_source_of_every_value(tmp_path):
@@ -22,12 +21,6 @@ def test_show_names_the_source_of_every_value(tmp_path):
     elsewhere = run("policy", "show", "--policies", tmp_path, "--queue", "q")[1].splitlines()
     assert "limiter: own  # default.yaml:4" in elsewhere
     assert "#   patience" in elsewhere
-
-
-def test_the_built_in_policy_serves_when_no_directory_is_given(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    assert run("policy", "show")[1].splitlines()[0].startswith("# default@")
-    assert (ROOT / "policies" / "default.yaml").exists()
 
 
 def test_a_queue_that_no_file_names_is_a_mistake(tmp_path):

@@ -5,12 +5,11 @@ import json
 import pytest
 
 from cluster.kube_client import ApiError
-from kube.dra import CLAIM_NAME, DRIVER, ClaimNames
+from kube.dra import CLAIM_NAME, DRIVER
 from kube.names import GPU_NODES_PATH, RESOURCE_CLAIMS_PATH, RESOURCE_SLICES_PATH
 from modes.claim import ClaimedShare, template_name, template_spec
 from modes.fraction import Fraction
 from tests.cli.commands.why_api import NAMESPACE, ago, event, waiting
-from tests.cluster.objects import node
 from tests.controller.watch.test_card_claims import claim, result
 from tests.controller.watch.test_claim_cards import gpu, resource_slice
 
@@ -106,48 +105,6 @@ def test_the_claim_is_there_for_scripts(ask):
     assert json.loads(ask({POD: waiting()}, "-o", "json").stdout)[0]["claim"] is None
 
 
-def test_nodes_that_the_pod_cannot_use_are_left_out(ask):
-    pod, other = claiming(), node("b")
-    pod["spec"]["nodeSelector"] = {"zone": "x"}
-    cordoned = node("a") | {"spec": {"unschedulable": True}}
-    said = ask({**KNOWN, POD: pod, "/api/v1/nodes": {"items": [cordoned, other]}}).stdout
-    assert "Cards that it accepts: 4, none of which can be used." in said
-    assert "Left out: a (cordoned or not ready), b (excluded by the pod's nodeSelector" in said
-
-
-def test_a_custom_driver_is_known_by_its_claim(ask):
-    names = ClaimNames("cards.example.com", "vram", "model")
-    share = ClaimedShare("gpu.example.com", Fraction(4, 8), (81920,), custom=names)
-    found = {POD: claiming(template=template_name(share))}
-    made = claim(name="train-x") | {"spec": template_spec(share)["spec"]}
-    device = {"name": "gpu-0", "capacity": {"vram": {"value": "80Gi"}}, "allowMultipleAllocations": True}
-    held = result(driver="gpu.example.com", pool="a", request="gpu/m81920", consumedCapacity={"vram": "50Gi"})
-    found[f"{RESOURCE_SLICES_PATH}?spec.driver=gpu.example.com"] = slices(
-        resource_slice("a", device, node="a", driver="gpu.example.com")
-    )
-    found |= {CLAIM: made, RESOURCE_CLAIMS_PATH: slices(made, claim(held, name="one"))}
-    said = ask(found).stdout
-    assert "40960 MiB of a card with 81920 MiB, offered by driver gpu.example.com." in said
-    assert "Cards with 81920 MiB: 1; none has enough room, the most free is 30720 of 81920 MiB on a." in said
-    found[CLAIM] = claim(held, name="train-x") | {"spec": made["spec"]}
-    assert "holds 51200 MiB of gpu-0" in ask(found).stdout
-
-
-SHARED = Fraction(6, 8).shared_by([Fraction(4, 8), Fraction(2, 8)])
-
-
-def of_several(share):
-    found = {POD: claiming(template=template_name(share))}
-    return {**KNOWN, **found, CLAIM: claim(name="train-x") | {"spec": template_spec(share)["spec"]}}
-
-
-def test_containers_that_share_a_card_need_room_for_all_of_them(ask):
-    assert "a claim of 0.75 of a card, offered" in ask(of_several(ClaimedShare(DRIVER, SHARED))).stdout
-    parts = [Fraction.of_memory(mib, 8) for mib in (4096, 1431)]
-    memory = ClaimedShare(DRIVER, Fraction.of_memory(5527, 8).shared_by(parts), (40960, 81920))
-    assert "a claim of 5527 MiB of a card, offered" in ask(of_several(memory)).stdout
-
-
 @pytest.mark.parametrize("error", [ApiError(403, "forbidden"), ApiError(404, "not served")])
 def test_what_cannot_be_read_is_said_once(ask, error):
     without_slices = ask({**KNOWN, SLICES: error})
@@ -176,12 +133,6 @@ def test_a_template_that_is_missing(ask):
     assert said.endswith("Kubernetes reports: PodResourceClaim gpu-fraction: not found.\n")
 
 
-def test_a_claim_that_is_not_created_yet(ask):
-    ended = ask({POD: claiming(None), TEMPLATE_PATH: {"spec": {"spec": SPEC}}})
-    assert "a claim of 0.5 of a card, offered" in ended.stdout
-    assert "Kubernetes has not created its ResourceClaim yet: ask again" in ended.stdout
-
-
 def bound(phase):
     pod = claiming()
     pod["spec"]["nodeName"], pod["status"]["phase"] = "a", phase
@@ -202,34 +153,12 @@ def test_a_pod_that_runs_names_its_card(ask):
     assert said.endswith("0.5 of gpu-1. Of GPU 1 it uses 2100 of 40960 MiB (peak 8000).\n")
 
 
-def test_a_pod_whose_card_the_driver_cannot_prepare_repeats_the_kubelet(ask):
-    failed = "Failed to prepare dynamic resources: plugin is not registered"
-    of_another = event("Pod", "train", "FailedPrepareDynamicResources", "of an earlier pod")
-    of_another["lastTimestamp"] = ago(99999)
-    events = [event("Pod", "train", "FailedPrepareDynamicResources", failed), of_another]
-    said = ask(bound("Pending") | {f"{NAMESPACE}/events?involvedObject.name=train": {"items": events}}).stdout
-    assert "It has its claim on node a: 0.5 of gpu-1, so it does not wait" in said
-    assert said.endswith(f"could not prepare the card; the kubelet tries again: {failed}.\n")
-
-
 def test_hostile_texts_in_a_claim_do_not_reach_the_terminal(ask):
     spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "\x1b[31m" * 5000}}]}}
     ended = ask({**KNOWN, CLAIM: claim(name="train-x") | {"spec": spec}})
     assert ended.returncode == 0
     assert "\x1b" not in ended.stdout
     assert len(ended.stdout) < 2000
-
-
-def test_model_and_memory_that_the_pod_asks_for_narrow_the_cards(ask):
-    kinds = {"clearml-injector/gpu-model": "H100"}
-    assert "No such card is offered" in ask({**KNOWN, POD: claiming(**kinds)}).stdout
-
-
-def test_of_containers_that_may_part_no_amount_of_one_card_is_said(ask):
-    share = ClaimedShare(DRIVER, SHARED, any_card=True)
-    said = ask(of_several(share)).stdout
-    assert f"gives it a claim by template {template_name(share)}. " in said
-    assert "of a card" not in said
 
 
 def test_a_claim_that_cannot_be_read(ask):

@@ -140,7 +140,9 @@ def test_a_waiting_pod_learns_what_it_needs_what_is_free_where_and_what_helps():
     elsewhere = needs + "GPU 0 of gpu-0 has 8 free: delete the pod and create it again to use it"
     assert message(cluster(*full), fact) == elsewhere
     busy = [(f"gpu-{number}", 0, 5) for number in range(4)]
-    assert message(cluster(*full, *busy), fact) == needs + "it starts when pods there end"
+    assert message(cluster(*full, *busy), fact) == (
+        f"{needs}it starts when pods there end; a share of 3 slices would start now on gpu-0"
+    )
 
 
 def test_a_pod_that_only_an_agent_limits_is_compared_with_nodes_with_a_running_agent_only():
@@ -149,7 +151,7 @@ def test_a_pod_that_only_an_agent_limits_is_compared_with_nodes_with_a_running_a
     free = asyncio.run(RoomFinder(state).nodes(fact, by_agent=True))
     assert waiting_message(fact, free, ResourceNames()) == (
         "needs 4 slices of GPU 1; no node with a running agent has room; free now: gpu-0: 3; it"
-        " starts when pods there end"
+        " starts when pods there end; a share of 3 slices would start now on gpu-0"
     )
 
 

@@ -254,3 +254,14 @@ def test_a_pod_that_claims_cards_waits_for_its_quota_like_others():
     assert "gives it a claim of 60000 MiB of a card with 81920 MiB" in found.text
     assert "scheduling gates" in found.text
     assert reason_of_a_claim(gated, nothing_read).cause == "the quota is used up"
+    assert found.place == ""
+
+
+def test_the_place_in_the_line_of_a_quota_is_told():
+    state, clock = ready_state("a")
+    for name in ("x", "y"):
+        state.set_pod(seen_pod(name, node=None, quota_wait=QuotaWait("1")))
+    policies = SimpleNamespace(quotas_of=lambda *_: (Quota("namespace", "team", 0),))
+    made = waiting_reasons(state, policies=policies, clock=clock)
+    found = [asyncio.run(made.of(pending)) for pending, _ in state.ledger.first_pending(5)]
+    assert [each.place for each in found] == ["1 of 2", "2 of 2"]

@@ -1,5 +1,6 @@
 """fraction-injector demo that stays up: the line that it asks you to try, and what it leaves behind."""
 
+import contextlib
 import io
 import json
 import os
@@ -13,7 +14,6 @@ import subprocess
 import pytest
 
 from cli.demonstration import _show
-from cli.terminal import Terminal
 from testbed.process import WAIT_S
 from tests.cli.commands.test_demo import answers
 from tests.cli.running import CHECKOUT, COMMAND, ENVIRONMENT
@@ -42,10 +42,9 @@ def is_listening(port):
 def test_its_webhook_decides_its_pods_and_is_gone_at_the_end():
     shown = demo()
     assert (shown.returncode, shown.stderr) == (0, "")
-    console = Terminal(soft_wrap=True)
-    console.file = io.StringIO()
-    _show(console, answers())
-    assert shown.stdout.endswith(console.file.getvalue())
+    with contextlib.redirect_stdout(io.StringIO()) as stream:
+        _show(answers())
+    assert shown.stdout.endswith(stream.getvalue())
     (port,) = re.findall(r"https://localhost:(\d+)/mutate, with a CA", shown.stdout)
     assert not is_listening(port)
 
