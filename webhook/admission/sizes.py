@@ -50,16 +50,14 @@ _BY_FILE = "pass them in a file or by envFrom"
 _PATHS = "characters of paths"
 
 
-def is_too_large(body: bytes) -> bool:
-    """Whether a review is too large to be decoded whole."""
-    return len(body) > MAX_BYTES or (len(body) > MAX_PARTS and _parts(body) > MAX_PARTS)
-
-
-def refuse_too_large(body: bytes) -> Denial:
-    """Deny a labelled object whose review is too large."""
-    found = f"{len(body)} bytes, more than {MAX_BYTES}"
-    if len(body) <= MAX_BYTES:
+def refuse_too_large(body: bytes) -> Denial | None:
+    """Deny a labelled object whose review is too large to be decoded whole."""
+    if len(body) > MAX_BYTES:
+        found = f"{len(body)} bytes, more than {MAX_BYTES}"
+    elif len(body) > MAX_PARTS and _parts(body) > MAX_PARTS:
         found = f"{_parts(body)} lists and fields, more than {MAX_PARTS}"
+    else:
+        return None
     advice = "shorten its longest field, or pass long values in a ConfigMap"
     return Denial.of(Reason.TOO_LARGE, f"the request has {found}: {advice}")
 

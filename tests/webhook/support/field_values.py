@@ -142,8 +142,8 @@ OF_OPTIONAL: dict[str, list[Any]] = {
         *(Also({key: "x"}) for key in ("devices.nri.io/container.train", "io.kubernetes.cri-o.Devices")),
         Also({f"{number}": "x" for number in range(1000)}),
     ],
-    "_ReplicaMetadata.generate_name": ["train-", 5, "x" * 300, *TEXTS],
-    "_ReplicaMetadata.owner_references": [
+    "ObjectMeta.generate_name": ["train-", 5, "x" * 300, *TEXTS],
+    "ObjectMeta.owner_references": [
         [],
         [{"uid": "u-1"}, {"uid": "u-2", "controller": True}],
         ["x"],

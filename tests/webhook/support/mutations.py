@@ -6,17 +6,9 @@ from functools import cache
 
 import msgspec
 
-from kube.objects import OwnerReference
 from tests.webhook.support.field_values import GONE, Also
 from webhook.admission.pod import Pod
 from webhook.admission_review import _Header
-
-
-class _ReplicaMetadata(msgspec.Struct, rename="camel"):
-    """The fields that `Request.owner` reads."""
-
-    generate_name: str | None = None
-    owner_references: list[OwnerReference] | None = None
 
 
 def kinds(annotation):
@@ -40,7 +32,9 @@ def fields_of(*roots):
     return found
 
 
-FIELDS = fields_of(Pod, _Header, _ReplicaMetadata)
+RAW = ("_Header.object", "_Header.user_info")
+"""JSON text, of which other structs say what is read."""
+FIELDS = {name: field for name, field in fields_of(Pod, _Header).items() if name not in RAW}
 
 
 @cache
@@ -66,8 +60,6 @@ def places_in(review):
     yield from places(review["request"], _Header, ("request",))
     found, path = review["request"]["object"], ("request", "object")
     yield from places(found, Pod, path)
-    if isinstance(found.get("metadata"), dict):
-        yield from places(found["metadata"], _ReplicaMetadata, (*path, "metadata"))
 
 
 def changed(review, path, field, value):
