@@ -72,6 +72,12 @@ class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
         metadata = self._metadata
         return owner_key(self.namespace, metadata.owner_references, metadata.generate_name, queues)
 
+    def object_key(self) -> str:
+        """Return a digest of the object's owner, else of its name: the same for each try to create it."""
+        metadata = self._metadata
+        name = metadata.generate_name or metadata.name or ""
+        return owner_key(self.namespace, metadata.owner_references, name, ())
+
     def is_mirror_pod(self) -> bool:
         """Whether this is a mirror pod of a static pod, which its node runs whatever is decided here.
 

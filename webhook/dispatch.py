@@ -58,9 +58,7 @@ def _change(request: Request) -> Outcome:
     return Outcome(Reason.NOT_HANDLED) if denial is None else Outcome.of(denial, None)
 
 
-def _job(
-    request: Request, job: Job, labels: Mapping[str, str], policies: Callable[[], Policies]
-) -> Outcome:
+def _job(request: Request, job: Job, labels: Mapping[str, str], policies: Callable[[], Policies]) -> Outcome:
     resolved = _resolved(request, labels, policies)
     if isinstance(resolved, Denial):
         return Outcome.of(resolved, None)
