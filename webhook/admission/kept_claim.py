@@ -6,14 +6,7 @@ from collections.abc import Mapping
 
 from kube.dra import CLAIM_NAME, DriverName
 from ledger.placement_request import Placement
-from modes.claim import (
-    ClaimedShare,
-    are_large_enough,
-    is_order_of_choice,
-    most_sizes,
-    needs_sizes,
-    template_name,
-)
+from modes.claim import ClaimedShare, is_order_of_choice, needs_sizes, template_name
 from modes.claim_name import sizes_of_name
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
@@ -36,10 +29,9 @@ def kept_claim(
     """
     name = _template_of(spec) if spec is not None else None
     sizes = sizes_of_name(name) if name is not None else None
-    driver = driver_of(policy)
-    if sizes is None or bool(sizes) != needs_sizes(fraction, driver) or not are_large_enough(fraction, sizes):
+    if sizes is None or bool(sizes) != needs_sizes(fraction, driver_of(policy)):
         return None
-    if not is_order_of_choice(sizes) or len(sizes) > most_sizes(fraction, driver):
+    if not is_order_of_choice(sizes):
         return None
     gpu_mib = sizes[0] if sizes and policy.writes_limits else 0
     each = fraction.limits_mib(gpu_mib, policy.reserve_mib) if policy.writes_limits else None
@@ -51,7 +43,10 @@ def kept_claim(
     )
     if wanted != tuple(map(said.get, (SLICES, GPU_INDEX, MEMORY_MIB))):
         return None
-    is_ours = template_name(claimed_share(policy, fraction, kinds, sizes)) == name
+    try:
+        is_ours = template_name(claimed_share(policy, fraction, kinds, sizes)) == name
+    except ValueError:  # no claim asks for such sizes
+        return None
     return Placement((), gpu_mib, (), cards=sizes) if is_ours else None
 
 

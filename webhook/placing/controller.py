@@ -4,7 +4,7 @@
 |---|---|
 | refuses or breaks the connection, or sends what is no answer | without it, at once |
 | has not answered a batch for SILENT_SECONDS, as if it were stopped | without it, all that wait |
-| is slow | by it; a pod that has waited for LONGEST_SECONDS is placed without it, and no other |
+| is slow | by it |
 | has no template for a claim yet | by it: asked again; after LONGEST_SECONDS the pod is denied |
 
 A controller that did not answer is asked again in the background; until it answers, no pod waits for it.
@@ -44,7 +44,7 @@ SILENT_SECONDS = 2.0
 """For a batch. A controller that gets little CPU answers within this time, one that is stopped does not. Only
 time in which this process runs counts."""
 LONGEST_SECONDS = 3.5
-"""For each request, from its creation; an API server waits 5 s for its review."""
+"""For the template of a claim, from the request's creation; an API server waits 5 s for its review."""
 AWAY_SECONDS = 0.5
 """Between two batches to a controller that did not answer."""
 PENDING_SECONDS = 0.1
@@ -75,7 +75,6 @@ class ControllerPlacer:
         self._waiting: list[_Waiting] = []
         self._sent: list[_Waiting] = []
         """The batch that is being answered; after its failure, all that are placed without the controller."""
-        self._ticked_at = 0.0
         self._releases: list[str] = []
         self._some = asyncio.Event()
         self._answers = True
@@ -180,7 +179,7 @@ class ControllerPlacer:
         releases, self._releases = self._releases, []
         asks = [msgspec.Raw(waiting.body) for waiting in batch]
         try:
-            async with running_timeout(SILENT_SECONDS, self._give_up_overdue):
+            async with running_timeout(SILENT_SECONDS):
                 answers = (await self._client.place(Batch(asks, releases))).answers
             self._deliver(batch, answers)
         except (OSError, ValueError, TimeoutError, RecursionError) as error:
@@ -189,16 +188,8 @@ class ControllerPlacer:
         else:
             self._report(answers=True)
 
-    def _give_up_overdue(self) -> None:
-        """Place requests without the controller that were overdue at the last tick already."""
-        before, self._ticked_at = self._ticked_at, self._clock()
-        for waiting in (*self._sent, *self._waiting):
-            if waiting.deadline <= before:
-                self._place_without(waiting)
-
     def _take_batch(self) -> list[_Waiting]:
         """Take the requests that have waited longest: as many as fit into one body."""
-        self._waiting = [waiting for waiting in self._waiting if not waiting.answered.done()]
         size = count = 0
         for waiting in self._waiting[:MAX_ASKS]:
             size += len(waiting.body)
@@ -212,9 +203,7 @@ class ControllerPlacer:
         if len(answers) != len(batch):
             raise ValueError(f"got {len(answers)} answers to {len(batch)} requests")
         for waiting, answered in zip(batch, answers, strict=True):
-            if waiting.answered.done():
-                self._release_unused([waiting])
-            elif answered.pending is not None and self._clock() < waiting.deadline:
+            if answered.pending is not None and self._clock() < waiting.deadline:
                 asyncio.get_running_loop().call_later(PENDING_SECONDS, self._send_next, waiting)
             else:
                 placed = _placed(waiting.request, answered)

@@ -25,9 +25,8 @@ from tests.product import ROOT
 from tests.webhook.placing.stub_controller import AUTHORITY, Controller, files, listening, placement
 from webhook.admission.denial import Reason
 from webhook.placing.client import ControllerClient
-from webhook.placing.controller import LONGEST_SECONDS, PENDING_SECONDS, ControllerPlacer
+from webhook.placing.controller import LONGEST_SECONDS, PENDING_SECONDS, SILENT_SECONDS, ControllerPlacer
 from webhook.placing.placer import Unanswered
-from webhook.placing.running_time import TICK_SECONDS
 
 HALF = request_of(Fraction(4, 8), reservation="uid-1", assume=Assumption(1, 81920))
 
@@ -276,37 +275,6 @@ def _once(first, then):
     return answer
 
 
-def test_a_slow_controller_places_every_pod_that_can_wait_for_it(monkeypatch):
-    monkeypatch.setattr("webhook.placing.controller.LONGEST_SECONDS", LONGEST_SECONDS)
-    now = [100.0]
-
-    async def main():
-        asked, may_answer = asyncio.Event(), asyncio.Event()
-
-        async def slow(batch):
-            asked.set()
-            await may_answer.wait()
-            return await of_each("gpu-0")(batch)
-
-        async with asking(slow, lambda: now[0]) as (placer, controller):
-            early = placer.place(HALF)
-            await asked.wait()
-            now[0] += LONGEST_SECONDS - 1
-            late = placer.place(changed(HALF, reservation="uid-2"))
-            now[0] += 1
-            first = await early
-            assert not late.done()
-            may_answer.set()
-            second = await late
-            state = placer.state
-            await placed(placer, changed(HALF, reservation="uid-3"))
-        # What it reserved for the pod that could not wait is given back.
-        released = [release for batch in controller.batches for release in batch["releases"]]
-        return first.degraded, second.degraded, state, released
-
-    assert run(main) == (True, False, "the controller has not sent its nodes yet", ["uid-1"])
-
-
 def large_ask(number, size):
     selector = {f"key-{number}": "v" * size}
     constraints = Constraints(selector)
@@ -369,7 +337,7 @@ def test_an_answer_that_is_none_fails_alone(bad):
 def test_a_pod_waits_less_than_any_api_server_of_the_chart_does():
     schema = json.loads((ROOT / "charts/fraction-injector/values.schema.json").read_text())
     waits = schema["properties"]["webhook"]["properties"]["timeoutSeconds"]["minimum"]
-    assert LONGEST_SECONDS + max(PENDING_SECONDS, 2 * TICK_SECONDS) < waits
+    assert max(LONGEST_SECONDS + PENDING_SECONDS, 2 * SILENT_SECONDS) < waits
 
 
 def test_a_process_that_stops_places_what_waits_for_a_slow_controller():
