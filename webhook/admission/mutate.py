@@ -21,7 +21,7 @@ from webhook.admission.quota_gate import close_gate
 from webhook.admission.share import PodShare, share_of
 from webhook.admission.share_claim import claim_of, write_claim
 from webhook.admission.sizes import bounded
-from webhook.admission.validate import Validated
+from webhook.admission.validated import Validated
 
 
 class Injection(msgspec.Struct, frozen=True, eq=False, gc=False):

@@ -19,7 +19,7 @@ from webhook.admission.annotations import (
     numbers_text,
 )
 from webhook.admission.container_refs import ContainerRef
-from webhook.admission.validate import Validated
+from webhook.admission.validated import Validated
 
 MEMORY = "memory_mib"
 _OF_ONE_GPU = ("CUDA_DEVICE_MEMORY_LIMIT_", "CUDA_DEVICE_SM_LIMIT_")

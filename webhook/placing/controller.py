@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -113,10 +113,6 @@ class ControllerPlacer:
         if len(self._releases) < MAX_RELEASES:
             self._releases.append(reservation)
             self._some.set()
-
-    def may_have(self, memory_values: Collection[str]) -> bool:
-        """Whether the cluster has GPUs of one of these memory values, by the controller's last snapshot."""
-        return self._fallback.may_have(memory_values)
 
     def mig_cards(self) -> dict[str, MigCard]:
         """How cards can be divided, by their models, by the controller's last snapshot."""

@@ -16,7 +16,6 @@ from tests.webhook.admission.test_aliases import KAI, MEMORY_LABEL, kai, limits,
 from tests.webhook.support import LABEL, container, pod, policies
 
 Verdict = Literal["taken", "denied", "left alone"]
-BEYOND_UINT64 = str(2**64)
 
 
 def verdict(policy_set: Any, found: dict[str, Any]) -> Verdict:
@@ -66,16 +65,6 @@ def test_amounts_are_decided_otherwise_where_the_page_on_other_systems_says_so(
     said: dict[str, str], ours: Verdict
 ) -> None:
     assert verdict(KAI, kai(**said)) == ours
-
-
-def test_memory_is_the_mib_that_a_pod_may_use_and_others_share_the_rest() -> None:
-    """KAI: with 2000 a pod may use up to 2000 MiB, and the rest of the GPU is for others."""
-    webhook = webhook_of(KAI)
-    first = webhook.decide(kai(memory="2000"), uid="1")
-    second = webhook.decide(kai(memory="70000"), uid="2")
-    assert dict(first.env())["CUDA_DEVICE_MEMORY_LIMIT_0"] == "2000m"
-    assert limits(first) == {"nvidia.com/gpu-0": "1"}
-    assert limits(second) == {"nvidia.com/gpu-0": "7"}
 
 
 def test_a_named_container_gets_the_share_as_with_kai() -> None:

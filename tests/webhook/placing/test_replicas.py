@@ -57,13 +57,6 @@ def places(fallback, count, **changes):
     return [(answer.node, answer.indices) for answer in found]
 
 
-def test_what_is_placed_here_is_spread_over_nodes_then_gpus():
-    found = places(fallback_of(node("a"), node("b")), 6)
-    assert sorted(found[:2]) == [("a", (0,)), ("b", (0,))]
-    assert sorted(found[2:4]) == [("a", (1,)), ("b", (1,))]
-    assert sorted(found[4:]) == [("a", (0,)), ("b", (0,))]
-
-
 def test_replicas_that_the_controller_reported_are_kept_away_from():
     report = node("a", pod("x", "a"), pod("y", "a", 1)), node("b", pod("z", "b", 1))
     found = places(fallback_of(*report), 2)
