@@ -165,17 +165,10 @@ class Pod(msgspec.Struct, gc=False):
     spec: PodSpec | None = None
 
 
-class PodTemplate(msgspec.Struct, gc=False):
-    """The template of a Job."""
-
-    metadata: ObjectMeta | None = None
-    spec: PodSpec | None = None
-
-
 class JobSpec(msgspec.Struct, gc=False):
     """The Job's spec."""
 
-    template: PodTemplate | None = None
+    template: Pod | None = None
 
 
 class Job(msgspec.Struct, gc=False):

@@ -210,16 +210,3 @@ def divided(name, *pods):
     ledger = Ledger()
     ledger.replace([fact], pods)
     return NodeState(fact, ledger.node(name), *ledger.room(name))
-
-
-def test_instances_are_given_by_the_last_snapshot_and_counted_while_nobody_tells():
-    fallback = Fallback(Clock())
-    state = divided("m", pod("own", "m", profile_of_resource("nvidia.com/mig-1g.10gb"), 1))
-    again = msgspec.json.decode(msgspec.json.encode(state), type=NodeState)
-    report(fallback, {"m": again})
-    answers = [
-        fallback.place(request_of(Fraction(1, 8), mode="mig", reservation=f"r{at}", writes_limits=False))
-        for at in range(2)
-    ]
-    assert [answer.instance.profile.name for answer in answers] == ["1g.10gb"] * 2
-    assert [answer.node for answer in answers] == ["m", None]
