@@ -6,15 +6,7 @@ import gc
 import pytest
 
 from kube.names import MAX_LABEL_VALUE, MAX_NAME
-from tests.webhook.support import (
-    Webhook,
-    as_body,
-    container,
-    fixture_ledger,
-    pod,
-    policies,
-    review_of,
-)
+from tests.webhook.support import Webhook, as_body, container, fixture_ledger, pod, policies, review_of
 from webhook.admission_review import UnreadableReviewError, decode
 from webhook.placing.placer import LedgerPlacer
 

@@ -46,8 +46,7 @@ def test_what_reaches_other_gpus_or_pods_is_denied_unless_the_policy_says_otherw
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["SYS_ADMIN", "CAP_SYS_ADMIN", "sys_admin", "Cap_Sys_Admin", "ALL", "all", "CAP_ALL"],
+    "name", ["SYS_ADMIN", "CAP_SYS_ADMIN", "sys_admin", "Cap_Sys_Admin", "ALL", "all", "CAP_ALL"]
 )
 def test_a_capability_that_leads_to_every_gpu_is_denied_on_gpu_containers(name):
     decided = decide(pod(containers=[container(securityContext=adding("NET_ADMIN", name))]))

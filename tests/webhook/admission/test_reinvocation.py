@@ -5,16 +5,7 @@ import copy
 import pytest
 
 from ledger.ledger import Ledger
-from tests.webhook.support import (
-    CACHE,
-    LIBRARY,
-    Webhook,
-    container,
-    named,
-    pod,
-    policies,
-    reviewed,
-)
+from tests.webhook.support import CACHE, LIBRARY, Webhook, container, named, pod, policies, reviewed
 
 ANNOTATIONS = "clearml-injector/"
 MIB = ANNOTATIONS + "memory-mib"
