@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kube.names import ASKING_LABELS
+from policies.loading.policy_set import PolicySet
 from policies.loading.reload import NoPoliciesError
 from policies.model.effective import EffectivePolicy
 from webhook.admission.aliases import asks_in_other_words, read_alias
@@ -16,11 +17,11 @@ from webhook.admission.pod import QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job, ObjectM
 from webhook.admission_request import Request
 from webhook.decision import Outcome, Pending
 from webhook.pod_change import refuse_change
-from webhook.policy_resolver import Policies, ResolvedPolicy, resolve_policy
+from webhook.policy_resolver import ResolvedPolicy, resolve_policy
 from webhook.rules import Rules
 
 
-def decide(request: Request, policies: Callable[[], Policies], rules: Rules) -> Outcome | Pending:
+def decide(request: Request, policies: Callable[[], PolicySet], rules: Rules) -> Outcome | Pending:
     """Return the outcome, or the placement request on which it depends.
 
     Raises:
@@ -43,7 +44,7 @@ def decide(request: Request, policies: Callable[[], Policies], rules: Rules) -> 
 
 
 def _resolved(
-    request: Request, labels: Mapping[str, str], policies: Callable[[], Policies]
+    request: Request, labels: Mapping[str, str], policies: Callable[[], PolicySet]
 ) -> ResolvedPolicy | Denial:
     queue_name, queue_id = labels.get(QUEUE_NAME_LABEL), labels.get(QUEUE_ID_LABEL)
     return resolve_policy(policies(), request.namespace, queue_name, queue_id)
@@ -58,7 +59,7 @@ def _change(request: Request) -> Outcome:
     return Outcome(Reason.NOT_HANDLED) if denial is None else Outcome.of(denial, None)
 
 
-def _job(request: Request, job: Job, labels: Mapping[str, str], policies: Callable[[], Policies]) -> Outcome:
+def _job(request: Request, job: Job, labels: Mapping[str, str], policies: Callable[[], PolicySet]) -> Outcome:
     resolved = _resolved(request, labels, policies)
     if isinstance(resolved, Denial):
         return Outcome.of(resolved, None)
@@ -67,7 +68,7 @@ def _job(request: Request, job: Job, labels: Mapping[str, str], policies: Callab
 
 
 def _labelled_pod(
-    request: Request, pod: Pod, labels: Mapping[str, str], policies: Callable[[], Policies], rules: Rules
+    request: Request, pod: Pod, labels: Mapping[str, str], policies: Callable[[], PolicySet], rules: Rules
 ) -> Outcome | Pending:
     if request.is_mirror_pod():
         return Outcome(Reason.MIRROR_POD)
@@ -81,7 +82,7 @@ def _labelled_pod(
 
 
 def _unlabelled_pod(
-    request: Request, pod: Pod, labels: Mapping[str, str], policies: Callable[[], Policies], rules: Rules
+    request: Request, pod: Pod, labels: Mapping[str, str], policies: Callable[[], PolicySet], rules: Rules
 ) -> Outcome | Pending:
     """Decide an unlabelled pod by the policy's aliases; admit it unchanged if there are none."""
     try:

@@ -12,6 +12,7 @@ from pathlib import Path
 from time import perf_counter
 
 from ledger.placement_request import Placement
+from policies.loading.policy_set import PolicySet
 from policies.loading.reload import NoPoliciesError
 from webhook.admission.denial import Denial, Reason
 from webhook.admission_request import Request
@@ -19,7 +20,6 @@ from webhook.admission_review import allow, decode, deny
 from webhook.decision import Outcome, deny_unplaced
 from webhook.dispatch import decide
 from webhook.placing.placer import Placed, Placer
-from webhook.policy_resolver import Policies
 from webhook.rules import Rules
 
 Observer = Callable[[Request, Outcome, float], None]
@@ -31,7 +31,7 @@ class Reviewer:
     """Decides reviews under the current policies."""
 
     def __init__(
-        self, policies: Callable[[], Policies], rules: Rules, placer: Placer, observe: Observer
+        self, policies: Callable[[], PolicySet], rules: Rules, placer: Placer, observe: Observer
     ) -> None:
         self._policies = policies
         self._rules = rules

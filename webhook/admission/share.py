@@ -18,6 +18,7 @@ from webhook.admission.annotations import (
     SLICES,
     numbers_text,
 )
+from webhook.admission.compute import asked_compute
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.validated import Validated
 
@@ -38,7 +39,7 @@ class ContainerShare(msgspec.Struct, frozen=True, eq=False):
     def env(self, validated: Validated, container: str) -> dict[str, str]:
         """Return the variables of one container; without `memory_mib` none that uses it."""
         fraction, unknown = self.fraction, f"{{{MEMORY}}}" if self.memory_mib is None else None
-        variables = _limited(validated.limiter.env, validated.compute) + validated.policy.env
+        variables = _limited(validated.limiter.env, asked_compute(validated.metadata)) + validated.policy.env
         texts = {each.name: each.value for each in variables if unknown is None or unknown not in each.value}
         for device in range(1, fraction.gpus):
             texts |= _of_device(texts, device)

@@ -12,7 +12,6 @@ from modes.gpu_kinds import GpuKinds
 from modes.mode import Mode
 from policies.model.effective import EffectiveLimiter, EffectivePolicy
 from webhook.admission.annotations import INJECTED
-from webhook.admission.compute import asked_compute
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.containers import Containers
 from webhook.admission.existing_injection import ExistingInjection
@@ -47,8 +46,3 @@ class Validated(msgspec.Struct, frozen=True, eq=False):
     def says_injected(self) -> bool:
         """Whether the pod is marked as injected, which anybody may write."""
         return INJECTED in self.said
-
-    @property
-    def compute(self) -> str | None:
-        """The pod's own limit of each GPU's compute in percent; None if the policy decides."""
-        return asked_compute(self.metadata)

@@ -195,6 +195,7 @@ def test_no_pod_waits_for_a_controller_that_did_not_answer_until_it_answers_agai
         async with asking(_nonsense) as (placer, controller):
             monkeypatch.setattr("webhook.placing.controller.AWAY_SECONDS", 0.0)
             controller.answer = _once(_nonsense, back)
+            placer.release("uid-0")
             answers = [await placed(placer, HALF)]
             assert placer.state == "the controller does not answer: placing by the policies' assumptions"
             await asked_again.wait()
@@ -204,9 +205,10 @@ def test_no_pod_waits_for_a_controller_that_did_not_answer_until_it_answers_agai
             while placer.state != "the controller has not sent its nodes yet":  # noqa: ASYNC110 no event
                 await asyncio.sleep(0)
             answers.append(await placed(placer, HALF))
-        # What the lost batch may have reserved is given back.
+        # What the lost batch may have reserved is given back, and what it should have given back.
         first, probe = [controller.batches[number] for number in (0, 1)]
-        assert (first["releases"], probe["asks"], probe["releases"]) == ([], [], ["uid-1"])
+        assert (first["releases"], probe["asks"]) == (["uid-0"], [])
+        assert probe["releases"] == ["uid-0", "uid-1"]
         return [answer.degraded for answer in answers]
 
     assert run(main) == [True, True, True, False]
