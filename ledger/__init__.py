@@ -1,7 +1,6 @@
 """The domain: GPU accounts, the ledger as a fold over facts, eligibility and placement. Pure."""
 
 PUBLIC = (
-    "accounts",
     "card_view",
     "claim_room",
     "claimed_cards",

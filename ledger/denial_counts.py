@@ -1,18 +1,17 @@
-"""Denials of the last hour by reason and namespace."""
+"""Objects that were denied in the last hour, by reason and namespace."""
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from kube.names import is_namespace
 from kube.reasons import DENIED
-from ledger.messages import DenialCount
+from ledger.messages import DenialCount, Denied
 
 HOUR_SECONDS = 3600.0
-MINUTE_SECONDS = 60.0
-MAX_KEPT = 500
-"""Pairs of a reason and a namespace: the latest are kept."""
+MAX_KEPT = 5000
+"""Objects. Beyond it, the oldest of those is forgotten that have the most in common: reason and namespace."""
 
 
 @dataclass(slots=True)
@@ -20,41 +19,55 @@ class _Kept:
     """Denials for one reason in one namespace."""
 
     message: str = ""
-    minutes: Counter[int] = field(default_factory=Counter)
-    """Pods that were denied, by the number of the minute."""
-
-    def forget(self, now: float) -> None:
-        over = [minute for minute in self.minutes if minute * MINUTE_SECONDS + HOUR_SECONDS <= now]
-        for minute in over:
-            del self.minutes[minute]
+    objects: OrderedDict[str, float] = field(default_factory=OrderedDict)
+    """When each was denied last, the latest at the end."""
 
 
 class DenialWindow:
-    """Counts denials per minute. Memory is bounded; of the messages only the last one is kept."""
+    """Counts an object once, however often its controller tries again.
 
-    def __init__(self) -> None:
+    Args:
+        most: maximum number of objects. Of the messages only the last of each reason and namespace is kept.
+    """
+
+    def __init__(self, most: int = MAX_KEPT) -> None:
+        self._most = most
         self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
 
-    def add(self, counted: DenialCount, now: float) -> None:
-        """Add pods that were denied at about `now`; ignore unknown reasons and invalid namespaces."""
-        if counted.reason not in DENIED or not is_namespace(counted.namespace):
+    def add(self, denied: Denied, now: float) -> None:
+        """Add an object that was denied at about `now`; ignore unknown reasons and invalid namespaces."""
+        if denied.reason not in DENIED or not is_namespace(denied.namespace):
             return
-        key = (counted.reason, counted.namespace)
+        key = (denied.reason, denied.namespace)
         kept = self._kept.setdefault(key, _Kept())
-        kept.message = counted.message
-        kept.minutes[int(now // MINUTE_SECONDS)] += counted.pods
-        kept.forget(now)
         self._kept.move_to_end(key)
-        if len(self._kept) > MAX_KEPT:
-            self._kept.popitem(last=False)
+        kept.message = denied.message
+        kept.objects[denied.object] = now
+        kept.objects.move_to_end(denied.object)
+        if sum([len(each.objects) for each in self._kept.values()]) > self._most:
+            self._forget_oldest(max(self._kept, key=lambda each: len(self._kept[each].objects)))
 
     def of_last_hour(self, now: float) -> list[DenialCount]:
-        """Return the sums; the latest denial comes first."""
-        for kept in self._kept.values():
-            kept.forget(now)
-        for key in [key for key, kept in self._kept.items() if not kept.minutes]:
-            del self._kept[key]
+        """Return the numbers of objects; the latest denial comes first."""
+        for key, kept in [*self._kept.items()]:
+            for _ in [at for at in kept.objects.values() if at + HOUR_SECONDS <= now]:
+                self._forget_oldest(key)
         return [
-            DenialCount(reason, namespace, kept.minutes.total(), kept.message)
+            DenialCount(reason, namespace, len(kept.objects), kept.message)
             for (reason, namespace), kept in reversed(self._kept.items())
         ]
+
+    def take(self) -> list[Denied]:
+        """Return all objects, and forget them."""
+        kept, self._kept = self._kept, OrderedDict()
+        return [
+            Denied(reason, namespace, each.message, name)
+            for (reason, namespace), each in kept.items()
+            for name in each.objects
+        ]
+
+    def _forget_oldest(self, key: tuple[str, str]) -> None:
+        objects = self._kept[key].objects
+        objects.popitem(last=False)
+        if not objects:
+            del self._kept[key]

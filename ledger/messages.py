@@ -9,7 +9,14 @@ import msgspec
 from kube.names import MAX_LABEL_VALUE, MAX_NAME
 from ledger.owners import Replicas
 from ledger.placement.preference import family_requests
-from ledger.placement_request import OverQuota, Placement, PlacementRequest, PlacementResult, Unschedulable
+from ledger.placement_request import (
+    MAX_OWNER,
+    OverQuota,
+    Placement,
+    PlacementRequest,
+    PlacementResult,
+    Unschedulable,
+)
 from ledger.view import NodeView, PendingView
 from modes.facts import NodeFact
 
@@ -23,14 +30,13 @@ MAX_RELEASES = 1000
 MAX_POLICIES_BYTES = 6 * 2**20
 """Bytes of a reply with policies: 4 MiB of files as base64, and their names."""
 MAX_DENIALS = 100
-"""Pairs of a reason and a namespace in one report of denials."""
+"""Objects in one report of denials."""
 MAX_DENIAL_REPORT_BYTES = 2**17
 """Bytes of such a report: 100 lines of 200 characters, and their other fields."""
 MAX_DENIAL_LINE = 200
 """Characters of a denial's message."""
 _Reason = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)]
 _Namespace = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)]
-_DeniedPods = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
 _DenialLine = Annotated[str, msgspec.Meta(max_length=MAX_DENIAL_LINE)]
 _FileName = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 _Release = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
@@ -167,17 +173,27 @@ class PoliciesReply(msgspec.Struct, frozen=True):
 
 
 class DenialCount(msgspec.Struct, frozen=True, gc=False):
-    """Pods of one namespace that were denied for one reason."""
+    """Objects of one namespace that were denied for one reason."""
+
+    reason: str
+    namespace: str
+    pods: int
+    message: str
+    """Message of the last of these denials."""
+
+
+class Denied(msgspec.Struct, frozen=True, gc=False):
+    """An object that was denied, once or several times."""
 
     reason: _Reason
     """A code of docs/reference/reasons.md, or one of a newer webhook."""
     namespace: _Namespace
-    pods: _DeniedPods
     message: _DenialLine
-    """Message of the last of these denials."""
+    object: Annotated[str, msgspec.Meta(max_length=MAX_OWNER)] = ""
+    """A digest of its owner, or of its name without one."""
 
 
 class DenialReport(msgspec.Struct, frozen=True):
     """Body of `POST /v1/denials`: the denials of one webhook since its last report, seconds ago."""
 
-    denials: Annotated[list[DenialCount], msgspec.Meta(max_length=MAX_DENIALS)]
+    denials: Annotated[list[Denied], msgspec.Meta(max_length=MAX_DENIALS)]

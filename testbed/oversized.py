@@ -5,6 +5,7 @@ An API server checks names and numbers only after the mutating webhooks.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from base64 import b64decode
@@ -102,8 +103,7 @@ def _injected_text() -> bytes:
     policies = load_policies(POLICIES)
     reviewer = Reviewer(lambda: policies, Rules(), ReadyPlacer(), lambda *_: None)
     review = _fresh()
-    answer = reviewer.answer(compact(review))
-    assert isinstance(answer, bytes), "this placer never waits"
+    answer = asyncio.run(reviewer.review(compact(review)))
     patch = json.loads(b64decode(json.loads(answer)["response"]["patch"]))
     review["request"]["object"] = jsonpatch.apply_patch(review["request"]["object"], patch)
     return compact(review)
@@ -189,8 +189,6 @@ def _title(path: str, member: Member) -> str:
 _ODD: Mapping[str, Callable[[int], bytes]] = {
     "white space": lambda size: b"[" + b" " * size + b"]",
     "empty lists": lambda size: b"[" + b"[]," * (size // 3) + b"0]",
-    "nested lists": lambda size: b"[" * (size // 2) + b"]" * (size // 2),
-    "nested objects": lambda size: b'{"a":' * (size // 6) + b"0" + b"}" * (size // 6),
     "a number of many digits": lambda size: b"1" * size,
     "a number out of range": lambda size: b"1e" + b"9" * size,
     "many numbers": lambda size: b"[" + b"1e9," * (size // 4) + b"0]",

@@ -16,7 +16,7 @@ class WebhookMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         reviews = Counter(
             "fraction_injector_reviews",
-            "Admission reviews answered, by decision and reason code.",
+            "Admission reviews answered, by decision and reason code; each try to create an object is one.",
             ["decision", "reason"],
             registry=registry,
         )

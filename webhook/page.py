@@ -14,7 +14,7 @@ from ledger.reservations import MAX_RESERVATIONS
 from web.source import AdmittedPod
 from webhook.admission_request import Request
 from webhook.decision import Outcome
-from webhook.denial_reports import denial_count
+from webhook.denial_reports import denied_of
 
 
 class RecentDenials:
@@ -26,8 +26,8 @@ class RecentDenials:
 
     def __call__(self, request: Request, outcome: Outcome, _seconds: float) -> None:
         """Count one decision, if it is a denial and not a dry run."""
-        if outcome.denial is not None and not request.dry_run:
-            self._window.add(denial_count(request, outcome.denial), self._clock())
+        if (denied := denied_of(request, outcome)) is not None:
+            self._window.add(denied, self._clock())
 
     def of_last_hour(self) -> Sequence[DenialCount]:
         """Return the sums, the latest denial first."""

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import msgspec
 
 from kube.names import MAX_LABEL_VALUE, is_label_value
 from ledger.queue_names import queue_keys
+from policies.loading.policy_set import PolicySet
 from policies.model.effective import EffectivePolicy
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.pod import QUEUE_ID_LABEL, QUEUE_NAME_LABEL
-
-
-class Policies(Protocol):
-    """Chooses the policy of a pod. Immutable: changed policies are another object."""
-
-    def resolve(self, namespace: str, queue_name: str | None, queue_id: str | None) -> EffectivePolicy:
-        """Return the effective policy of a namespace and queue; never fails."""
 
 
 class ResolvedPolicy(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -29,7 +21,7 @@ class ResolvedPolicy(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 def resolve_policy(
-    policies: Policies, namespace: str, queue_name: str | None, queue_id: str | None
+    policies: PolicySet, namespace: str, queue_name: str | None, queue_id: str | None
 ) -> ResolvedPolicy | Denial:
     """Return the policy and queue of a pod; deny queue labels that are invalid: quotas count by them."""
     for label, value in ((QUEUE_NAME_LABEL, queue_name), (QUEUE_ID_LABEL, queue_id)):

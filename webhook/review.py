@@ -5,33 +5,36 @@ Pure code runs in the event loop: `webhook/admission/sizes.py` bounds what it ma
 
 from __future__ import annotations
 
+import traceback
 from asyncio import CancelledError, Future, shield
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
+from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 from ledger.placement_request import Placement
-from webhook.admission.sizes import is_too_large
+from policies.loading.policy_set import PolicySet
+from policies.loading.reload import NoPoliciesError
+from webhook.admission.denial import Denial, Reason
 from webhook.admission_request import Request
-from webhook.admission_review import allow, decode, decode_head, deny
-from webhook.decision import Outcome, Pending, deny_unplaced
-from webhook.dispatch import Dispatcher, broken
+from webhook.admission_review import allow, decode, deny
+from webhook.decision import Outcome, deny_unplaced
+from webhook.dispatch import decide
 from webhook.placing.placer import Placed, Placer
-from webhook.policy_resolver import Policies
 from webhook.rules import Rules
 
 Observer = Callable[[Request, Outcome, float], None]
 """Called for each decision, with the seconds it took."""
-Answer = bytes | Coroutine[Any, Any, bytes]
+NO_POLICIES = "the injector started with broken policies: ask the admin to fix them, see /readyz"
 
 
 class Reviewer:
     """Decides reviews under the current policies."""
 
     def __init__(
-        self, policies: Callable[[], Policies], rules: Rules, placer: Placer, observe: Observer
+        self, policies: Callable[[], PolicySet], rules: Rules, placer: Placer, observe: Observer
     ) -> None:
-        self._dispatcher = Dispatcher(policies, rules)
+        self._policies = policies
+        self._rules = rules
         self._placer = placer
         self._observe = observe
 
@@ -41,44 +44,35 @@ class Reviewer:
         Raises:
             UnreadableReviewError: there is no request to answer.
         """
-        answer = self.answer(body)
-        return answer if isinstance(answer, bytes) else await answer
-
-    def answer(self, body: bytes) -> Answer:
-        """Answer at once, or return a coroutine that answers; raises as `review` does."""
         start = perf_counter()
-        if is_too_large(body):
-            head = decode_head(body)
-            return self._end(head.request, self._dispatcher.decide_by_head(head), start)
         request = decode(body)
-        begun = self._dispatcher.begin(request)
-        if isinstance(begun, Outcome):
-            return self._end(request, begun, start)
         try:
-            placed = self._placer.place(begun.request)
+            outcome = await self._outcome(request)
+        except NoPoliciesError:
+            outcome = Outcome.of(Denial.of(Reason.NO_POLICIES, NO_POLICIES), None)
         except Exception as error:  # noqa: BLE001 whatever breaks, a labelled pod is never admitted unchanged
-            return self._end(request, broken(request, error), start)
+            outcome = _broken(request, error)
+        reply = _reply(request, outcome)
+        self._observe(request, outcome, perf_counter() - start)
+        return reply
+
+    async def _outcome(self, request: Request) -> Outcome:
+        begun = decide(request, self._policies, self._rules)
+        if isinstance(begun, Outcome):
+            return begun
+        placed = self._placer.place(begun.request)
         if isinstance(placed, Future):
-            return self._answer_later(request, begun, placed, start)
-        return self._finish(request, begun, placed, start)
-
-    async def _answer_later(
-        self, request: Request, pending: Pending, coming: Future[Placed], start: float
-    ) -> bytes:
-        try:
-            placed = await self._arrival(coming)
-        except Exception as error:  # noqa: BLE001 as above
-            return self._end(request, broken(request, error), start)
-        return self._finish(request, pending, placed, start)
-
-    def _finish(self, request: Request, pending: Pending, placed: Placed, start: float) -> bytes:
-        """Answer; if the pod is denied after its placement, release the reservation."""
+            placed = await self._arrival(placed)
         if not isinstance(placed, Placement):
-            return self._end(request, Outcome.of(deny_unplaced(placed), pending.policy), start)
-        outcome = self._dispatcher.finish(request, pending, placed)
-        if outcome.injection is None:
-            self._release(placed)
-        return self._end(request, outcome, start)
+            return Outcome.of(deny_unplaced(placed), begun.policy)
+        is_injected = False
+        try:
+            outcome = Outcome.of(begun.finish(placed), begun.policy)
+            is_injected = outcome.injection is not None
+        finally:
+            if not is_injected:
+                self._release(placed)
+        return outcome
 
     async def _arrival(self, coming: Future[Placed]) -> Placed:
         """Wait for a placement; release one that arrives after the wait was cancelled."""
@@ -98,10 +92,13 @@ class Reviewer:
         if placement.reservation is not None:
             self._placer.release(placement.reservation)
 
-    def _end(self, request: Request, outcome: Outcome, start: float) -> bytes:
-        reply = _reply(request, outcome)
-        self._observe(request, outcome, perf_counter() - start)
-        return reply
+
+def _broken(request: Request, error: Exception) -> Outcome:
+    """Deny without text of the pod: only the type of the error and its line of code."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}"
+    text = f"internal error ({type(error).__name__}) in review {request.uid}: try again or tell your admin"
+    return Outcome(Reason.INTERNAL, denial=Denial.of(Reason.INTERNAL, text), error=place)
 
 
 def _reply(request: Request, outcome: Outcome) -> bytes:

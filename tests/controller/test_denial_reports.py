@@ -5,11 +5,12 @@ import json
 import msgspec
 import pytest
 
-from ledger.messages import MAX_DENIAL_REPORT_BYTES, MAX_DENIALS, DenialCount, DenialReport
+from ledger.messages import MAX_DENIAL_REPORT_BYTES, MAX_DENIALS, DenialCount, DenialReport, Denied
+from ledger.placement_request import MAX_OWNER
 from tests.controller.test_placement_api import api, ask
 from tests.controller.watch.test_ledger_store import ready_state
 
-DENIED = DenialCount("over-quota", "team", 2, "wait, or ask the admin")
+DENIED = Denied("over-quota", "team", "wait, or ask the admin", "of-a-job")
 
 
 def tell(api, *denials):
@@ -18,10 +19,10 @@ def tell(api, *denials):
 
 def test_the_leader_keeps_what_webhooks_deny_but_not_what_no_webhook_of_ours_says():
     process = api(ready_state("a")[0])
-    strange = [DenialCount("made-up", "team", 1, "x"), DenialCount("over-quota", "<b>", 1, "x")]
+    strange = [Denied("made-up", "team", "x"), Denied("over-quota", "<b>", "x")]
     assert tell(process, DENIED, *strange).status_code == 200
     assert tell(process, DENIED).status_code == 200
-    assert process.denials() == [msgspec.structs.replace(DENIED, pods=4)]
+    assert process.denials() == [DenialCount("over-quota", "team", 1, "wait, or ask the admin")]
 
 
 def test_a_standby_takes_no_denials_and_says_that_it_knows_of_none():
@@ -34,9 +35,7 @@ def test_a_standby_takes_no_denials_and_says_that_it_knows_of_none():
 @pytest.mark.parametrize(
     "bad",
     [
-        {"pods": 0},
-        {"pods": 2**31 + 1},
-        {"pods": "1"},
+        {"object": "o" * 64},
         {"message": "x" * 201},
         {"namespace": "n" * 64},
         {"reason": "r" * 64},
@@ -57,5 +56,5 @@ def test_a_report_is_bounded_in_entries_and_in_bytes_and_the_largest_of_a_webhoo
     assert process.denials() == []
     reply = ask(process, "POST", "/v1/denials", b" " * (MAX_DENIAL_REPORT_BYTES + 1))
     assert (reply.status_code, reply.text) == (413, "the body is over 131072 bytes\n")
-    largest = DenialCount("r" * 63, "n" * 63, 2**31, "\U0001f600" * 200)
+    largest = Denied("r" * 63, "n" * 63, "\U0001f600" * 200, "o" * MAX_OWNER)
     assert tell(process, *[largest] * MAX_DENIALS).status_code == 200

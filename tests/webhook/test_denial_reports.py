@@ -1,4 +1,4 @@
-"""Telling the controller of denials: in sums, seldom, and never at the cost of anything else."""
+"""Telling the controller of denials: each object once, seldom, and never at the cost of anything else."""
 
 import asyncio
 import contextlib
@@ -46,20 +46,21 @@ async def reporting(*answers):
             await asyncio.gather(task, return_exceptions=True)
 
 
-def deny(reports, reason=Reason.LABEL, namespace="team", message="why", *, dry_run=False):
-    request = SimpleNamespace(namespace=namespace, dry_run=dry_run)
-    reports(request, Outcome.of(Denial(reason, message), None), 0.0)
+def deny(reports, reason=Reason.LABEL, message="why", **request):
+    fields = {"namespace": "team", "dry_run": False, "object_key": lambda: "x", **request}
+    reports(SimpleNamespace(**fields), Outcome.of(Denial(reason, message), None), 0.0)
 
 
-def entry(reason="label-not-allowed", namespace="team", pods=1, message="why"):
-    return {"reason": reason, "namespace": namespace, "pods": pods, "message": message}
+def entry(reason="label-not-allowed", namespace="team", message="why", name="x"):
+    return {"reason": reason, "namespace": namespace, "message": message, "object": name}
 
 
-def test_denials_go_in_sums_and_what_comes_meanwhile_goes_with_the_next_report():
+def test_each_object_goes_once_and_what_comes_meanwhile_goes_with_the_next_report():
     async def main():
         async with reporting((200, {})) as (reports, controller, next_report):
             deny(reports, message="first")
             deny(reports, message="last")
+            deny(reports, message="last", object_key=lambda: "y")
             deny(reports, Reason.MEMORY)
             deny(reports, Reason.OVER_QUOTA, dry_run=True)
             reports(SimpleNamespace(namespace="team", dry_run=False), Outcome(Reason.INJECTED), 0.0)
@@ -69,7 +70,7 @@ def test_denials_go_in_sums_and_what_comes_meanwhile_goes_with_the_next_report()
             return [batch["denials"] for batch in controller.batches]
 
     assert asyncio.run(main()) == [
-        [entry(pods=2, message="last"), entry("memory-too-small")],
+        [entry(message="last"), entry(message="last", name="y"), entry("memory-too-small")],
         [entry(namespace="other")],
     ]
 
@@ -88,11 +89,10 @@ def test_what_a_controller_does_not_take_is_forgotten_without_a_word(answer, cap
     assert capfd.readouterr().err == ""
 
 
-def test_of_more_than_fit_into_a_report_the_first_are_counted():
+def test_of_more_than_fit_into_a_report_those_of_the_namespace_with_most_are_left_out():
     reports = DenialReports(None)
+    deny(reports, namespace="other", message="x" * 300)
     for number in range(MAX_DENIALS + 5):
-        deny(reports, namespace=f"n{number}", message="x" * 300)
-    deny(reports, namespace="n0")
-    assert len(reports._counted) == MAX_DENIALS
-    assert reports._counted["label-not-allowed", "n0"].pods == 2
-    assert len(reports._counted["label-not-allowed", "n1"].message) == 200
+        deny(reports, object_key=f"{number}".__str__)
+    other, *team = reports._window.take()
+    assert (other.namespace, len(other.message), len(team)) == ("other", 200, MAX_DENIALS - 1)

@@ -4,8 +4,8 @@ import select
 
 import pytest
 
-from tests.webhook.running import ApiServer, client, connect, head, raw, read_all, webhook
-from tests.webhook.support import UID, container, pod, review_of
+from tests.webhook.running import ApiServer, client, connect, head, read_all, webhook
+from tests.webhook.support import UID, pod, review_of
 
 JSON = {"content-type": "application/json"}
 MIB = 1024 * 1024
@@ -75,34 +75,7 @@ def test_100_mib_in_chunks_get_a_413_long_before_their_end(running, http):
     assert is_alive(http)
 
 
-def test_metrics_count_what_was_answered(running, http):
-    def counted():
-        text = http.get("/metrics").text
-        wanted = 'fraction_injector_reviews_total{decision="denied",reason="label-not-allowed"} '
-        (line,) = [line for line in text.splitlines() if line.startswith(wanted)]
-        return float(line.removeprefix(wanted))
-
-    before = counted()
-    http.post("/mutate", json=review_of(pod(fraction="0.5")))
-    assert counted() == before + 1
-    assert "fraction_injector_certificate_expiry_timestamp_seconds 1." in http.get("/metrics").text
-
-
 @pytest.mark.parametrize("path", ["/openapi.json", "/docs", "/redoc", "/nothing"])
 def test_no_port_describes_itself(running, http, path):
     urls = (path, f"http://127.0.0.1:{running.health_port}{path}")
     assert [http.get(url).status_code for url in urls] == [404, 404]
-
-
-def test_nothing_of_a_pod_is_logged_by_the_process(running, http):
-    canary = "c4n4ry-0f-the-pr0cess"
-    secret = container(canary, args=[canary], env=[{"name": canary, "value": canary}])
-    found = pod(containers=[secret], metadata={"name": canary, "annotations": {canary: canary}})
-    for body in (found, {**found, "spec": canary}, pod(fraction=canary, containers=[secret])):
-        http.post("/mutate", json=review_of(body, name=canary, dryRun=True))
-    http.post("/mutate", content=f'{{"request": "{canary}"}}', headers=JSON)
-    http.post("/mutate", content=canary, headers=JSON)
-    http.get(f"/{canary}", headers={canary: canary})
-    raw(running, canary.encode() + b"\r\n\r\n")
-    logged(running, http, "after-the-canary")
-    assert canary not in "".join(running.stderr)

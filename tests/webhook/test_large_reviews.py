@@ -62,21 +62,6 @@ def test_a_namespace_has_four_places_and_all_together_16():
     asyncio.run(main())
 
 
-def test_a_review_waits_for_four_of_each_other_namespace_and_not_for_a_flood():
-    async def main():
-        held = Held()
-        flood = [held.begin(f"flood-{number % 5}") for number in range(200)]
-        await settle()
-        other = held.begin("other")
-        await settle()
-        assert "other" not in held.names
-        await end(*flood[:5])
-        assert "other" in held.names
-        await end(*flood, other)
-
-    asyncio.run(main())
-
-
 def test_a_name_of_an_object_is_not_taken_for_its_namespace():
     named = json.dumps({"request": {"name": '","namespace":"victim', "namespace": "team"}}).encode()
 

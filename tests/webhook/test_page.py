@@ -13,7 +13,9 @@ from webhook.admission.mutate import Injection
 from webhook.decision import Outcome
 from webhook.page import AdmittedPods, RecentDenials
 
-REAL, DRY_RUN = (SimpleNamespace(namespace="team", dry_run=dry_run) for dry_run in (False, True))
+REAL, DRY_RUN = (
+    SimpleNamespace(namespace="team", dry_run=dry_run, object_key=lambda: "x") for dry_run in (False, True)
+)
 
 
 INJECTION = Injection(b"[]", "main", 4, Placement((0,), 81920, ("a",)), 40960, "0")
@@ -36,7 +38,7 @@ def test_denials_are_counted_by_reason_and_namespace_and_nothing_else_is():
     for _ in range(2):
         recent(REAL, denied(Reason.MEMORY), 0.0)
     assert recent.of_last_hour() == [
-        DenialCount("memory-too-small", "team", 2, "why"),
+        DenialCount("memory-too-small", "team", 1, "why"),
         DenialCount("label-not-allowed", "team", 1, "why"),
     ]
 

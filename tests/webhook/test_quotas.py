@@ -103,54 +103,6 @@ def test_an_index_that_no_node_has_counts_in_full():
     assert webhook.decide(again, uid="third", userInfo=MINE).code == "over-quota"
 
 
-QUEUE_NAME, QUEUE_ID = "clearml-agent-queue-name", "clearml-agent-queue"
-QUEUES = """
-kind: Queues
-queues:
-  My_Queue: {id: id-1, namespaces: [team], quota: {slices: 4}}
-"""
-SPELLINGS = [
-    {QUEUE_NAME: "My_Queue"},
-    {QUEUE_NAME: "my.queue"},
-    {QUEUE_NAME: "MY-QUEUE"},
-    {QUEUE_ID: "id-1"},
-    {QUEUE_NAME: "my-queue", QUEUE_ID: "id-1"},
-    {QUEUE_NAME: "other", QUEUE_ID: "id-1"},
-]
-
-
-def create(webhook, number, labels, namespace="team"):
-    """Review a pod, and let it show up in the ledger if it was let in."""
-    found = pod(fraction="0.125", labels=labels)
-    found["metadata"] |= {"name": f"pod-{number}"}
-    decided = webhook.decide(found, uid=f"uid-{number}", namespace=namespace)
-    if decided.allowed:
-        stored = decided.stored
-        stored["metadata"]["namespace"] = namespace
-        webhook.ledger.set_pod(pod_from_object(stored, ResourceNames()))
-    return decided
-
-
-@pytest.mark.parametrize("shows_up", [True, False])
-def test_a_queue_has_one_quota_however_its_label_is_spelt(shows_up):
-    webhook = webhook_of(policies(queues=QUEUES))
-    for number in range(30):
-        labels = SPELLINGS[number % len(SPELLINGS)]
-        if shows_up:
-            create(webhook, number, labels)
-        else:
-            webhook.decide(pod(fraction="0.125", labels=labels), uid=f"uid-{number}")
-    assert used(webhook) == 4
-
-
-def test_a_queue_is_not_eaten_from_a_namespace_that_its_entry_does_not_serve():
-    webhook = webhook_of(policies(queues=QUEUES))
-    for number in range(10):
-        assert create(webhook, number, {QUEUE_NAME: "my-queue", QUEUE_ID: "id-1"}, "stranger").allowed
-    admitted = [create(webhook, number, {QUEUE_NAME: "My_Queue"}).allowed for number in range(10, 20)]
-    assert admitted == [True] * 4 + [False] * 6
-
-
 ON_TWO = asking_memory("3Gi")
 ON_TWO["metadata"]["annotations"] = {"clearml-injector/gpus": "2"}
 

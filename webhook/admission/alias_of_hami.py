@@ -322,4 +322,4 @@ def _misplaced(metadata: ObjectMeta) -> Denial | None:
     return refuse_misplaced(places, HAMI_RESOURCES, where)
 
 
-HAMI = System(_pod_asks, _read, _misplaced, HAMI_RESOURCES)
+HAMI = System(_pod_asks, _read, _misplaced)

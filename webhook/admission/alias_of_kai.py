@@ -173,5 +173,4 @@ def further_of_kai(annotations: Collection[str]) -> list[str]:
     return sorted([name for name in annotations if _FURTHER_OF_KAI.match(name) or name == KAI_MIG])
 
 
-_BEGINNINGS = (KAI_CONTAINERS, KAI_EARLY, NVIDIA_DOMAIN + "mig-", "kai.scheduler/container.")
-KAI = System(_asks, _read, _misplaced, (*KAI_AMOUNTS, *_BEGINNINGS, KAI_MIG))
+KAI = System(_asks, _read, _misplaced)

@@ -42,8 +42,6 @@ class System(NamedTuple):
     """Translates such a pod."""
     misplaced: Callable[[ObjectMeta], Denial | None]
     """Refuses amounts that are labels, or annotations where these are none."""
-    words: tuple[str, ...]
-    """Names of which every such pod has one; one that ends in a sign is the beginning of a name."""
 
 
 def denied(rule: str) -> Denial:

@@ -6,8 +6,7 @@ decide that pod: they do not know other systems.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -25,14 +24,6 @@ DEFAULT_SCHEDULER = "default-scheduler"
 """Kubernetes' own, which a pod without a name gets."""
 SYSTEMS: Mapping[str, System] = {"kai": KAI, "hami": HAMI}
 """By the key that enables each in a policy's `aliases`. If a pod uses several, the first one counts."""
-_QUOTED = {
-    key: tuple(
-        [(f'"{name}' if name.endswith((".", "/", "-")) else f'"{name}"').encode() for name in system.words]
-    )
-    for key, system in SYSTEMS.items()
-}
-_SPELLED = re.compile(rb"\\(?:/|u00(?:2[def]|3[0-9]|4[1-9a-f]|5[0-9af]|6[1-9a-f]|7[0-9a]))", re.IGNORECASE)
-"""Escapes with which JSON can write a character of these words. Go's writes others, such as &, as escapes."""
 
 
 def read_alias(pod: Pod, policy: EffectivePolicy) -> Alias | Denial | None:
@@ -69,9 +60,3 @@ def asks_in_other_words(pod: Pod) -> bool:
 def _asks(system: System, pod: Pod) -> bool:
     metadata, spec = pod.metadata or ObjectMeta(), pod.spec or PodSpec()
     return system.asks(metadata, spec) or system.misplaced(metadata) is not None
-
-
-def is_surely_without_aliases(body: bytes, systems: Collection[str] = SYSTEMS.keys()) -> bool:
-    """Whether a review contains no word of these systems, and no escape that could spell one."""
-    words = (word for key in systems for word in _QUOTED[key])
-    return not any(word in body for word in words) and _SPELLED.search(body) is None

@@ -27,9 +27,6 @@ class ExistingInjection:
         }
         volumes = spec.get("volumes") or ()
         self._volumes: dict[str, Json] = {volume["name"]: volume for volume in volumes}
-        self._doubled = {
-            name for name, count in Counter(each["name"] for each in volumes).items() if count > 1
-        }
         self._mounts = Counter(
             mount["name"] for container in self._containers.values() for mount in _mounts(container)
         )
@@ -81,7 +78,7 @@ class ExistingInjection:
 
     def _is_ours(self, name: str, size_limit: str) -> bool:
         volume = self._volumes.get(name)
-        return volume is not None and name not in self._doubled and is_empty_dir(volume, size_limit)
+        return volume is not None and is_empty_dir(volume, size_limit)
 
 
 def _mounts(container: Json) -> Iterator[Any]:

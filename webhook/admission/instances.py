@@ -7,15 +7,16 @@ from collections.abc import Callable, Mapping
 from kube.names import GPU_PRODUCT_LABEL
 from kube.scheduling import NodeSelectorTerm
 from ledger.placement_request import MAX_RESOURCE, Placement
-from modes.fraction import Fraction
 from modes.mig_profiles import MigCard, card_of_product
 from modes.mode import Mode
 from modes.units import POOL, profile_of_resource
 from webhook.admission.affinity import MAX_MODELS, required_terms
+from webhook.admission.annotations import SLICES
 from webhook.admission.container_parts import refuse_parts
 from webhook.admission.containers import Containers
 from webhook.admission.denial import Denial, Reason
-from webhook.admission.pod import Pod, PodSpec
+from webhook.admission.pod import PodSpec
+from webhook.admission.validated import Validated
 
 _NOTHING = {"0", 0}
 KnownCards = Callable[[], Mapping[str, MigCard]]
@@ -47,26 +48,19 @@ def _named(containers: Containers) -> list[str]:
     return sorted({name for name, amount, kind in every if kind.is_instance and amount not in _NOTHING})
 
 
-def kept_instance(  # noqa: PLR0913, PLR0917 what an instance is compared with
-    pod: Pod,
-    mode: Mode,
-    fraction: Fraction,
-    containers: Containers,
-    slices: str | None,
-    mig_cards: KnownCards,
-) -> Placement | None:
+def kept_instance(validated: Validated, mode: Mode, mig_cards: KnownCards) -> Placement | None:
     """Return the pod's instance from an earlier review; None if it has no valid one.
 
     The models in the node affinity determine the size of the instance. It must equal the annotation, and be
     enough for the pod's request.
     """
-    resource = _only_resource(containers)
+    resource = _only_resource(validated.containers)
     if resource is None:
         return None
-    unit, known = profile_of_resource(resource) or POOL, mig_cards()
-    for products in _bound_products(pod.spec):
+    unit, known, slices = profile_of_resource(resource) or POOL, mig_cards(), validated.said.get(SLICES)
+    for products in _bound_products(validated.spec):
         offers = [(each, known.get(each) or card_of_product(each), (unit,)) for each in products]
-        found = mode.instances(fraction, offers, resource)
+        found = mode.instances(validated.fraction, offers, resource)
         if len(found) == 1 and found[0].products == products and str(found[0].eighths) == slices:
             return Placement(found[0].indices, found[0].mib, (), instance=found[0])
     return None
@@ -89,12 +83,12 @@ def _only_resource(containers: Containers) -> str | None:
     return name
 
 
-def _bound_products(spec: PodSpec | None) -> list[tuple[str, ...]]:
+def _bound_products(spec: PodSpec) -> list[tuple[str, ...]]:
     """Return the sets of models that every term of the required affinity contains.
 
     Ours is among them. The user may have written others, with at most as many values in total.
     """
-    terms = [term for term in (required_terms(spec) or () if spec is not None else ()) if not term.is_empty]
+    terms = [term for term in required_terms(spec) or () if not term.is_empty]
     bound = [_products(term) for term in terms]
     if not bound or sum(map(len, bound[0])) > 2 * MAX_MODELS:
         return []

@@ -2,44 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from kube.dra import CLAIM_NAME, DriverName
 from ledger.placement_request import Placement
-from modes.claim import (
-    ClaimedShare,
-    are_large_enough,
-    is_order_of_choice,
-    most_sizes,
-    needs_sizes,
-    template_name,
-)
+from modes.claim import ClaimedShare, is_order_of_choice, needs_sizes, template_name
 from modes.claim_name import sizes_of_name
-from modes.fraction import Fraction
-from modes.gpu_kinds import GpuKinds
 from policies.model.effective import EffectivePolicy
 from webhook.admission.annotations import GPU_INDEX, MEMORY_MIB, SLICES, numbers_text
 from webhook.admission.pod import PodSpec
+from webhook.admission.validated import Validated
 
 
-def kept_claim(
-    spec: PodSpec | None,
-    said: Mapping[str, str],
-    policy: EffectivePolicy,
-    fraction: Fraction,
-    kinds: GpuKinds,
-) -> Placement | None:
+def kept_claim(validated: Validated) -> Placement | None:
     """Return the placement of an earlier review; None if the pod's claim and annotations do not agree.
 
     The sizes of cards are in the template's name. A pod that invents some gets a claim on the same part of
     such cards. A limit that is written into the pod is of one size: the scheduler could choose another.
     """
-    name = _template_of(spec) if spec is not None else None
+    policy, fraction, said = validated.policy, validated.fraction, validated.said
+    name = _template_of(validated.spec)
     sizes = sizes_of_name(name) if name is not None else None
-    driver = driver_of(policy)
-    if sizes is None or bool(sizes) != needs_sizes(fraction, driver) or not are_large_enough(fraction, sizes):
+    if sizes is None or bool(sizes) != needs_sizes(fraction, driver_of(policy)):
         return None
-    if not is_order_of_choice(sizes) or len(sizes) > most_sizes(fraction, driver):
+    if not is_order_of_choice(sizes):
         return None
     gpu_mib = sizes[0] if sizes and policy.writes_limits else 0
     each = fraction.limits_mib(gpu_mib, policy.reserve_mib) if policy.writes_limits else None
@@ -51,14 +35,16 @@ def kept_claim(
     )
     if wanted != tuple(map(said.get, (SLICES, GPU_INDEX, MEMORY_MIB))):
         return None
-    is_ours = template_name(claimed_share(policy, fraction, kinds, sizes)) == name
+    try:
+        is_ours = template_name(claimed_share(validated, sizes)) == name
+    except ValueError:  # no claim asks for such sizes
+        return None
     return Placement((), gpu_mib, (), cards=sizes) if is_ours else None
 
 
-def claimed_share(
-    policy: EffectivePolicy, fraction: Fraction, kinds: GpuKinds, cards: tuple[int, ...]
-) -> ClaimedShare:
+def claimed_share(validated: Validated, cards: tuple[int, ...]) -> ClaimedShare:
     """Return what the claim of a pod asks for, on cards of these sizes."""
+    policy, fraction, kinds = validated.policy, validated.fraction, validated.kinds
     any_card = policy.containers == "any-gpu" and fraction.containers > 1
     return ClaimedShare(policy.mode.resource, fraction, cards, kinds, any_card, policy.claim_names)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kube.device_keys import VISIBLE_DEVICES
-from kube.names import GPU_MEMORY_LABEL, MAX_LABEL_VALUE
+from kube.names import MAX_LABEL_VALUE
 from kube.quantity import parse_quantity
 from policies.model.effective import EffectiveLimiter
 from policies.model.limiters import InitContainerPart, VolumePart
@@ -16,7 +16,7 @@ from webhook.admission.denial import Denial, Reason
 from webhook.admission.existing_injection import ExistingInjection
 from webhook.admission.host_paths import is_at_or_below, normalised
 from webhook.admission.json_patch import Operation, add, append, remove
-from webhook.admission.pod import Container, PodSpec, Resources, VolumeMount
+from webhook.admission.pod import Container, PodSpec, Resources
 
 INIT_CONTAINER = OUR_NAMES = "gpu-limiter"
 """Prefix of all names that the limiter adds."""
@@ -132,41 +132,6 @@ def refuse_mounts(
                 if normal.startswith(place) and is_at_or_below(normal, place) and at != ours:
                     return _mount_taken(ref.container, path)
     return None
-
-
-_LEAVE_OUT = (
-    f"leave out its GPU amounts, the affinity to {GPU_MEMORY_LABEL}, and containers, volumes and mounts"
-    f" {OUR_NAMES}*"
-)
-
-
-def refuse_copy_from_elsewhere(memory_value: str) -> Denial:
-    """Refuse a restored copy of a pod that was admitted where there were other GPUs: it would never start."""
-    found = f"no node has GPUs of {memory_value} MiB, as where this pod was admitted first"
-    return Denial.of(Reason.NO_NODE, f"{found}: {_LEAVE_OUT}")
-
-
-def refuse_copy(
-    gpu_containers: Iterable[ContainerRef], limiter: EffectiveLimiter, existing: ExistingInjection
-) -> Denial | None:
-    """Refuse an edited copy of an admitted pod in one line: else each part would be denied after the other.
-
-    A pod that is marked as injected is no such copy: its parts are recognised.
-    """
-    if not existing.is_empty:
-        return None
-    for ref in gpu_containers:
-        for mount in ref.container.volume_mounts or ():
-            if mount.name.startswith(OUR_NAMES) and _is_at_ours(mount, limiter):
-                return Denial.of(
-                    Reason.MOUNT_PATH, f"the pod is an edited copy of an admitted one: {_LEAVE_OUT}"
-                )
-    return None
-
-
-def _is_at_ours(mount: VolumeMount, limiter: EffectiveLimiter) -> bool:
-    path = normalised(mount.mount_path)
-    return any(is_at_or_below(path, normalised(place)) for place in limiter.mount_paths)
 
 
 def _library(

@@ -21,7 +21,7 @@ from webhook.admission.quota_gate import close_gate
 from webhook.admission.share import PodShare, share_of
 from webhook.admission.share_claim import claim_of, write_claim
 from webhook.admission.sizes import bounded
-from webhook.admission.validate import Validated
+from webhook.admission.validated import Validated
 
 
 class Injection(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -114,8 +114,10 @@ def _gpu_containers(validated: Validated, share: PodShare, gpu_mib: int) -> list
         reported = {GPU_FRACTIONS: f"{validated.fraction.mib / gpu_mib:.3f}"}
     for ref in validated.containers.gpu:
         own = share.of(ref)
-        operations += take_out_amounts(ref) if mode.is_claimed else replace_amounts(ref, own.amounts)
-        operations += limit_env(ref, reported | own.env.of(ref.container.name), validated.limiter.preload)
+        amounts = {} if mode.is_claimed else mode.amounts(own.fraction, own.indices)
+        operations += replace_amounts(ref, amounts) if amounts else take_out_amounts(ref)
+        env = reported | own.env(validated, ref.container.name)
+        operations += limit_env(ref, env, validated.limiter.preload)
     return operations
 
 

@@ -24,7 +24,8 @@ from webhook.admission.instances import named_instance
 from webhook.admission.kept_claim import driver_of
 from webhook.admission.pod import PodSpec
 from webhook.admission.quota_gate import has_gate
-from webhook.admission.validate import Validated
+from webhook.admission.reinvocation import keeps_assumption
+from webhook.admission.validated import Validated
 
 MAX_DEMANDS = 100
 """Of each kind: nodeSelector labels, tolerations, terms, expressions and fields of required node affinity."""
@@ -45,7 +46,7 @@ def placement_request(validated: Validated, accounting: Accounting) -> Placement
     """
     spec, policy, kept = validated.spec, validated.policy, validated.kept
     constraints: Constraints | Denial
-    if kept is None or validated.keeps_assumption:
+    if kept is None or keeps_assumption(validated):
         constraints = refuse_many_demands(spec) or _constraints(spec, policy)
     else:
         # A pod that names its node can have no scheduling gate.
@@ -105,7 +106,7 @@ def _existing(validated: Validated) -> Placement | None:
     kept = validated.kept
     if kept is None:
         return None
-    values = () if validated.keeps_assumption else kept.memory_values[:MAX_KEPT_VALUES]
+    values = () if keeps_assumption(validated) else kept.memory_values[:MAX_KEPT_VALUES]
     return msgspec.structs.replace(kept, memory_values=values)
 
 

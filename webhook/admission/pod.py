@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kube import names
-from kube.objects import SchedulingGate
+from kube.objects import OwnerReference, SchedulingGate
 from kube.scheduling import NodeSelector, Toleration
 
 LABEL = names.FRACTION_LABEL
@@ -149,9 +149,11 @@ class PodSpec(msgspec.Struct, rename="camel", gc=False):
 
 
 class ObjectMeta(msgspec.Struct, rename="camel", gc=False):
-    """Name, labels and annotations."""
+    """Names, owners, labels and annotations."""
 
     name: str | None = None
+    generate_name: str | None = None
+    owner_references: list[OwnerReference] | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
 
@@ -163,17 +165,10 @@ class Pod(msgspec.Struct, gc=False):
     spec: PodSpec | None = None
 
 
-class PodTemplate(msgspec.Struct, gc=False):
-    """The template of a Job."""
-
-    metadata: ObjectMeta | None = None
-    spec: PodSpec | None = None
-
-
 class JobSpec(msgspec.Struct, gc=False):
     """The Job's spec."""
 
-    template: PodTemplate | None = None
+    template: Pod | None = None
 
 
 class Job(msgspec.Struct, gc=False):

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 
 import msgspec
 
 from kube.names import is_uid, label_number
 from ledger.placement_request import Placement
 from modes.fraction import Fraction
-from modes.gpu_kinds import GpuKinds
+from modes.gpu_kinds import EVERY_KIND
 from modes.mode import Mode
 from policies.model.effective import EffectivePolicy
-from webhook.admission.affinity import demanded_memories, required_terms
+from webhook.admission.affinity import demanded_hosts, demanded_memories, demands_models, required_terms
 from webhook.admission.annotations import (
     GPU_CONTAINER,
     GPU_INDEX,
@@ -24,10 +23,10 @@ from webhook.admission.annotations import (
     numbers_text,
 )
 from webhook.admission.container_refs import ContainerRef
-from webhook.admission.containers import Containers
 from webhook.admission.instances import KnownCards, kept_instance
 from webhook.admission.kept_claim import kept_claim
-from webhook.admission.pod import ObjectMeta, Pod, PodSpec
+from webhook.admission.pod import PodSpec
+from webhook.admission.validated import Validated
 
 MAX_MIB_DIGITS = 9
 """Maximum digits; no GPU memory has more."""
@@ -35,48 +34,56 @@ MAX_MEMORY_VALUES = 1000
 """Maximum values in one expression; each term of the affinity may get them all."""
 
 
-def kept_placement(  # noqa: PLR0913, PLR0917 what a placement is compared with
-    pod: Pod,
-    policy: EffectivePolicy,
-    fraction: Fraction,
-    containers: Containers,
-    kinds: GpuKinds,
-    mig_cards: KnownCards,
-) -> Placement | None:
+def with_kept(validated: Validated, mig_cards: KnownCards) -> Validated:
+    """Return the pod with the share and the placement that an earlier review gave it, if they are valid."""
+    if not validated.says_injected:
+        return validated
+    if validated.mode.is_claimed:
+        return msgspec.structs.replace(validated, kept=_kept_placement(validated, mig_cards))
+    validated = msgspec.structs.replace(validated, fraction=_sized_as_said(validated))
+    kinds = validated.kinds
+    kept = _kept_placement(validated, mig_cards) if demands_models(validated.spec, kinds) else None
+    if kept is None or (kept.memory_values and all(int(mib) < kinds.min_mib for mib in kept.memory_values)):
+        return validated
+    if kinds != EVERY_KIND and kept.instance is None:
+        kept = msgspec.structs.replace(kept, hosts=demanded_hosts(validated.spec))
+    fraction = validated.fraction.apart() if kept.containers else validated.fraction
+    return msgspec.structs.replace(validated, fraction=fraction, kept=kept)
+
+
+def _kept_placement(validated: Validated, mig_cards: KnownCards) -> Placement | None:
     """Return the pod's placement from an earlier review; None if it has no valid one.
 
     A marker is not enough: resource names and amounts, slices, index, container, and the memory in the node
     affinity must match each other and the policy (docs/reference/admission.md).
     """
-    said = (pod.metadata.annotations if pod.metadata else None) or {}
-    if said.get(INJECTED, "").partition("@")[0] != policy.name or said.get(GPU_CONTAINER) != containers.names:
+    said, policy, containers = validated.said, validated.policy, validated.containers
+    if said[INJECTED].partition("@")[0] != policy.name or said.get(GPU_CONTAINER) != containers.names:
         return None
     kept = None
     if policy.mode.is_claimed:
-        kept = kept_claim(pod.spec, said, policy, fraction, kinds)
+        kept = kept_claim(validated)
     elif not policy.mode.gives_instances:
-        kept = _kept_slices(pod, policy, fraction, containers, said)
+        kept = _kept_slices(validated)
     # An instance is for one container, and says neither index nor MiB.
     is_instance = not (containers.parts or GPU_INDEX in said or MEMORY_MIB in said)
     if kept is None and policy.instance_mode is not None and is_instance:
-        mode, slices = policy.instance_mode, said.get(SLICES)
-        kept = kept_instance(pod, mode, fraction, containers, slices, mig_cards)
+        kept = kept_instance(validated, policy.instance_mode, mig_cards)
     reservation = said.get(RESERVATION)
     if kept is None or reservation is None or not is_uid(reservation):
         return kept
     return msgspec.structs.replace(kept, reservation=reservation)
 
 
-def _kept_slices(
-    pod: Pod, policy: EffectivePolicy, fraction: Fraction, containers: Containers, said: Mapping[str, str]
-) -> Placement | None:
-    placed = _read_gpus(said.get(GPU_INDEX), policy, fraction)
+def _kept_slices(validated: Validated) -> Placement | None:
+    said, fraction, containers = validated.said, validated.fraction, validated.containers
+    placed = _read_gpus(said.get(GPU_INDEX), validated.policy, fraction)
     if placed is None or said.get(SLICES) != str(fraction.slices):
         return None
     for ref in containers.gpu:
-        if not _asks_exactly(ref, policy.mode, *containers.share_of(ref, fraction, placed)):
+        if not _asks_exactly(ref, validated.mode, *containers.share_of(ref, fraction, placed)):
             return None
-    memory = _memory(pod, policy, fraction, said.get(MEMORY_MIB))
+    memory = _memory(validated)
     if memory is None:
         return None
     gpu_mib, values = memory
@@ -101,37 +108,33 @@ def _read_gpus(text: str | None, policy: EffectivePolicy, fraction: Fraction) ->
     return Placement(tuple(sorted(set(on))), 0, (), containers=tuple(on))
 
 
-def may_be_assumed(
-    metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy, fraction: Fraction, kept: Placement
-) -> bool:
-    """Whether a pod's placement may be an assumed one, which does not bind the pod to GPU memory.
+def keeps_assumption(validated: Validated) -> bool:
+    """Whether only the policy's `assume` may confirm the pod's memory annotation.
 
     Only the ledger can decide that: the author's own terms may contain the same MiB by chance, and our
     requirement may be missing in a term that was added later.
     """
-    if kept.instance is not None or not _binds_memory(policy, fraction):
+    kept, assume, spec = validated.kept, validated.policy.demands.assume, validated.spec
+    if kept is None or kept.instance is not None or not _binds_memory(validated):
         return False
     if not kept.memory_values:
         return True
-    said = (metadata.annotations or {}).get(MEMORY_MIB)
-    if policy.demands.assume is None or not _comes_to(said, policy.demands.assume.gpu_mib, fraction, policy):
+    if assume is None or not _comes_to(validated, assume.gpu_mib):
         return False
     terms = [term for term in required_terms(spec) or () if not term.is_empty]
     return sum(values == kept.memory_values for values in demanded_memories(spec)) < len(terms)
 
 
-def sized_as_said(fraction: Fraction, metadata: ObjectMeta) -> Fraction:
+def _sized_as_said(validated: Validated) -> Fraction:
     """Return a request for MiB with the slices that an earlier review gave it for the GPU it chose."""
-    return fraction.with_slices(label_number((metadata.annotations or {}).get(SLICES)) or 0)
-
-
-def split_as_said(fraction: Fraction, pod: Pod, policy: EffectivePolicy) -> Fraction:
-    """Return a request for MiB of several containers with the slices of an earlier review."""
-    said = (pod.metadata.annotations if pod.metadata else None) or {}
+    fraction, said, policy = validated.fraction, validated.said, validated.policy
+    if not fraction.mib:
+        return fraction
+    if not validated.containers.parts:
+        return fraction.with_slices(label_number(said.get(SLICES)) or 0)
     is_apart = policy.containers == "any-gpu" and "," in said.get(GPU_INDEX, "")
     whole = fraction.apart() if is_apart else fraction
-    demanded = demanded_memories(pod.spec) if pod.spec is not None else ()
-    cards = [_mib_of_label(values[0]) for values in demanded if values]
+    cards = [_mib_of_label(values[0]) for values in demanded_memories(validated.spec) if values]
     if policy.demands.assume is not None:
         cards.append(policy.demands.assume.gpu_mib)
     for sized in [whole.on_card(mib) for mib in cards if mib]:
@@ -158,17 +161,15 @@ def _is_another(mode: Mode, resource: str, amount: str | int) -> bool:
     return kind is not None and (kind.is_index or (kind.is_instance and str(amount) != "0"))
 
 
-def _memory(
-    pod: Pod, policy: EffectivePolicy, fraction: Fraction, said: str | None
-) -> tuple[int, tuple[str, ...]] | None:
+def _memory(validated: Validated) -> tuple[int, tuple[str, ...]] | None:
     """Return MiB of one GPU and the label values to which the pod is bound, if they match its annotation."""
-    if not _binds_memory(policy, fraction):
-        return (0, ()) if said is None else None
-    for values in _by_terms(pod.spec) if pod.spec is not None else ():
-        if all(_comes_to(said, _mib_of_label(value), fraction, policy) for value in values):
+    if not _binds_memory(validated):
+        return None if MEMORY_MIB in validated.said else (0, ())
+    for values in _by_terms(validated.spec):
+        if all(_comes_to(validated, _mib_of_label(value)) for value in values):
             return int(values[0]), values
-    assumed = policy.demands.assume
-    if assumed is not None and _comes_to(said, assumed.gpu_mib, fraction, policy):
+    assumed = validated.policy.demands.assume
+    if assumed is not None and _comes_to(validated, assumed.gpu_mib):
         return assumed.gpu_mib, ()
     return None
 
@@ -192,18 +193,18 @@ def _mib_of_label(value: str) -> int | None:
     return int(value) if is_number else None
 
 
-def _binds_memory(policy: EffectivePolicy, fraction: Fraction) -> bool:
+def _binds_memory(validated: Validated) -> bool:
     """Whether a placement of slices binds the pod to GPU memory values, by `is_bound_by_memory`."""
+    policy, fraction = validated.policy, validated.fraction
     if policy.mode.is_claimed:
         return False
     return not fraction.is_whole and (policy.writes_limits or fraction.is_of_memory)
 
 
-def _comes_to(said: str | None, gpu_mib: int | None, fraction: Fraction, policy: EffectivePolicy) -> bool:
+def _comes_to(validated: Validated, gpu_mib: int | None) -> bool:
     """Whether the share of such a GPU has the pod's MiB; with limits by the node's agent there are none."""
-    if not gpu_mib:
-        return False
-    if fraction.on_card(gpu_mib) != fraction:
+    policy, fraction, said = validated.policy, validated.fraction, validated.said.get(MEMORY_MIB)
+    if not gpu_mib or fraction.on_card(gpu_mib) != fraction:
         return False
     if not policy.writes_limits:
         return said is None

@@ -18,62 +18,47 @@ from webhook.admission.annotations import (
     SLICES,
     numbers_text,
 )
+from webhook.admission.compute import asked_compute
 from webhook.admission.container_refs import ContainerRef
-from webhook.admission.validate import Validated
+from webhook.admission.validated import Validated
 
 MEMORY = "memory_mib"
 _OF_ONE_GPU = ("CUDA_DEVICE_MEMORY_LIMIT_", "CUDA_DEVICE_SM_LIMIT_")
 """Prefixes of HAMi-core's limits of one GPU, followed by its number in the container."""
 
 
-class Filled:
-    """Variables of a share, whose placeholders are filled in for each container."""
+class ContainerShare(msgspec.Struct, frozen=True, eq=False):
+    """The share of one GPU container."""
 
-    def __init__(
-        self,
-        variables: tuple[EnvVar, ...],
-        fraction: Fraction,
-        indices: tuple[int, ...],
-        memory_mib: int | None,
-        namespace: str,
-    ) -> None:
-        """Without `memory_mib` (as for whole GPUs) variables that use it are left out."""
-        self._values = {
+    fraction: Fraction
+    indices: tuple[int, ...]
+    memory_mib: int | None
+    """MiB on each GPU after the policy's reserve; None for whole GPUs, and with limits by the node's
+    agent."""
+
+    def env(self, validated: Validated, container: str) -> dict[str, str]:
+        """Return the variables of one container; without `memory_mib` none that uses it."""
+        fraction, unknown = self.fraction, f"{{{MEMORY}}}" if self.memory_mib is None else None
+        variables = _limited(validated.limiter.env, asked_compute(validated.metadata)) + validated.policy.env
+        texts = {each.name: each.value for each in variables if unknown is None or unknown not in each.value}
+        for device in range(1, fraction.gpus):
+            texts |= _of_device(texts, device)
+        values = {
             "slices": fraction.slices_on_each,
             "slices_per_gpu": fraction.slices_per_gpu,
             "percent": fraction.percent,
-            "index": ",".join(map(str, indices)),
-            "namespace": namespace,
-            MEMORY: memory_mib,
+            "index": numbers_text(self.indices),
+            "namespace": validated.namespace,
+            "container": container,
+            MEMORY: self.memory_mib,
         }
-        unknown = f"{{{MEMORY}}}" if memory_mib is None else None
-        self._texts = {
-            each.name: each.value for each in variables if unknown is None or unknown not in each.value
-        }
-        for device in range(1, fraction.gpus):
-            self._texts |= _of_device(self._texts, device)
-
-    def of(self, container: str) -> dict[str, str]:
-        """Return the variables of one container."""
-        values = {**self._values, "container": container}
-        return {name: text.format_map(values) for name, text in self._texts.items()}
+        return {name: text.format_map(values) for name, text in texts.items()}
 
 
 def _of_device(variables: Mapping[str, str], device: int) -> dict[str, str]:
     """Return the limits of another GPU: those of the first, unless the variables set others."""
     numbered = {f"{prefix}{device}": variables.get(f"{prefix}0") for prefix in _OF_ONE_GPU}
     return {name: text for name, text in numbered.items() if text is not None and name not in variables}
-
-
-class ContainerShare(msgspec.Struct, frozen=True, eq=False):
-    """The share of one GPU container."""
-
-    memory_mib: int | None
-    """MiB on each GPU after the policy's reserve; None for whole GPUs, and with limits by the node's
-    agent."""
-    amounts: dict[str, str]
-    """Amounts for limits and requests."""
-    env: Filled
 
 
 class PodShare(msgspec.Struct, frozen=True, eq=False):
@@ -113,8 +98,8 @@ def share_of(validated: Validated, placement: Placement) -> PodShare:
     if placement.reservation is not None:
         annotations[RESERVATION] = placement.reservation
     by_path = {
-        part.ref.path: _share_of(
-            validated, *containers.share_of(part.ref, fraction, placement), each[at] if each else None
+        part.ref.path: ContainerShare(
+            *containers.share_of(part.ref, fraction, placement), each[at] if each else None
         )
         for at, part in enumerate(containers.parts)
     }
@@ -122,16 +107,8 @@ def share_of(validated: Validated, placement: Placement) -> PodShare:
     if placement.containers or (by_path and validated.mode.is_claimed):
         whole = by_path[containers.chosen.path]
     else:
-        whole = _share_of(validated, fraction, placement.indices, mib)
+        whole = ContainerShare(fraction, placement.indices, mib)
     return PodShare(whole, by_path, annotations, mib, min(each) if each else None)
-
-
-def _share_of(
-    validated: Validated, fraction: Fraction, indices: tuple[int, ...], mib: int | None
-) -> ContainerShare:
-    variables = _limited(validated.limiter.env, validated.compute) + validated.policy.env
-    env = Filled(variables, fraction, indices, mib, validated.namespace)
-    return ContainerShare(mib, validated.mode.amounts(fraction, indices), env)
 
 
 def _limited(variables: tuple[EnvVar, ...], compute: str | None) -> tuple[EnvVar, ...]:

@@ -12,7 +12,7 @@ from modes.claim import ClaimedShare, template_name
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.json_patch import Operation, add, append
 from webhook.admission.kept_claim import claimed_share, position_of_claim
-from webhook.admission.validate import Validated
+from webhook.admission.validated import Validated
 
 
 def write_claim(validated: Validated, placement: Placement) -> list[Operation]:
@@ -37,7 +37,7 @@ def claim_of(validated: Validated, placement: Placement) -> ClaimedShare | None:
     """Return what the claim of a placed pod asks for; None in modes without claims."""
     if not validated.mode.is_claimed:
         return None
-    return claimed_share(validated.policy, validated.fraction, validated.kinds, placement.cards)
+    return claimed_share(validated, placement.cards)
 
 
 def _use(ref: ContainerRef, request: str) -> list[Operation]:

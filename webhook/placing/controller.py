@@ -4,7 +4,7 @@
 |---|---|
 | refuses or breaks the connection, or sends what is no answer | without it, at once |
 | has not answered a batch for SILENT_SECONDS, as if it were stopped | without it, all that wait |
-| is slow | by it; a pod that has waited for LONGEST_SECONDS is placed without it, and no other |
+| is slow | by it |
 | has no template for a claim yet | by it: asked again; after LONGEST_SECONDS the pod is denied |
 
 A controller that did not answer is asked again in the background; until it answers, no pod waits for it.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -44,7 +44,7 @@ SILENT_SECONDS = 2.0
 """For a batch. A controller that gets little CPU answers within this time, one that is stopped does not. Only
 time in which this process runs counts."""
 LONGEST_SECONDS = 3.5
-"""For each request, from its creation; an API server waits 5 s for its review."""
+"""For the template of a claim, from the request's creation; an API server waits 5 s for its review."""
 AWAY_SECONDS = 0.5
 """Between two batches to a controller that did not answer."""
 PENDING_SECONDS = 0.1
@@ -73,9 +73,7 @@ class ControllerPlacer:
         self._clock = clock
         self._fallback = Fallback(clock)
         self._waiting: list[_Waiting] = []
-        self._sent: list[_Waiting] = []
-        """The batch that is being answered; after its failure, all that are placed without the controller."""
-        self._ticked_at = 0.0
+        """Requests without an answer; those of the batch that was sent are the first."""
         self._releases: list[str] = []
         self._some = asyncio.Event()
         self._answers = True
@@ -115,10 +113,6 @@ class ControllerPlacer:
             self._releases.append(reservation)
             self._some.set()
 
-    def may_have(self, memory_values: Collection[str]) -> bool:
-        """Whether the cluster has GPUs of one of these memory values, by the controller's last snapshot."""
-        return self._fallback.may_have(memory_values)
-
     def mig_cards(self) -> dict[str, MigCard]:
         """How cards can be divided, by their models, by the controller's last snapshot."""
         return self._fallback.mig_cards()
@@ -153,7 +147,7 @@ class ControllerPlacer:
             # The process stops and still answers reviews, or a fault ends this loop, which then starts again.
             self._answers = False
             self._client.drop()
-            for waiting in self._take_unanswered():
+            for waiting in self._waiting:
                 self._place_without(waiting)
             await self._client.close()
 
@@ -176,50 +170,41 @@ class ControllerPlacer:
 
     async def _send_batch(self) -> None:
         """Send one batch: what arrived while the last one was in progress."""
-        self._sent = batch = self._take_batch()
+        batch = self._next_batch()
         releases, self._releases = self._releases, []
         asks = [msgspec.Raw(waiting.body) for waiting in batch]
         try:
-            async with running_timeout(SILENT_SECONDS, self._give_up_overdue):
+            async with running_timeout(SILENT_SECONDS):
                 answers = (await self._client.place(Batch(asks, releases))).answers
-            self._deliver(batch, answers)
+            answered = [*zip(batch, answers, strict=True)]
         except (OSError, ValueError, TimeoutError, RecursionError) as error:
-            self._releases += releases
+            # The controller may have reserved for pods that are placed here.
+            reserved = [name for each in batch if (name := each.request.accounting.reservation) is not None]
+            self._releases = [*self._releases, *releases, *reserved][:MAX_RELEASES]
             await self._fail_over(error)
-        else:
-            self._report(answers=True)
+            return
+        for waiting, answer in answered:
+            self._deliver(waiting, answer)
+        del self._waiting[: len(batch)]
+        self._report(answers=True)
 
-    def _give_up_overdue(self) -> None:
-        """Place requests without the controller that were overdue at the last tick already."""
-        before, self._ticked_at = self._ticked_at, self._clock()
-        for waiting in (*self._sent, *self._waiting):
-            if waiting.deadline <= before:
-                self._place_without(waiting)
-
-    def _take_batch(self) -> list[_Waiting]:
-        """Take the requests that have waited longest: as many as fit into one body."""
-        self._waiting = [waiting for waiting in self._waiting if not waiting.answered.done()]
+    def _next_batch(self) -> list[_Waiting]:
+        """Return the requests that have waited longest: as many as fit into one body."""
         size = count = 0
         for waiting in self._waiting[:MAX_ASKS]:
             size += len(waiting.body)
             if size > MAX_ASKS_BYTES:
                 break
             count += 1
-        batch, self._waiting = self._waiting[:count], self._waiting[count:]
-        return batch
+        return self._waiting[:count]
 
-    def _deliver(self, batch: list[_Waiting], answers: list[Answered]) -> None:
-        if len(answers) != len(batch):
-            raise ValueError(f"got {len(answers)} answers to {len(batch)} requests")
-        for waiting, answered in zip(batch, answers, strict=True):
-            if waiting.answered.done():
-                self._release_unused([waiting])
-            elif answered.pending is not None and self._clock() < waiting.deadline:
-                asyncio.get_running_loop().call_later(PENDING_SECONDS, self._send_next, waiting)
-            else:
-                placed = _placed(waiting.request, answered)
-                self._note_claim(waiting.request, placed)
-                waiting.answered.set_result(placed)
+    def _deliver(self, waiting: _Waiting, answered: Answered) -> None:
+        if answered.pending is not None and self._clock() < waiting.deadline:
+            asyncio.get_running_loop().call_later(PENDING_SECONDS, self._send_next, waiting)
+            return
+        placed = _placed(waiting.request, answered)
+        self._note_claim(waiting.request, placed)
+        waiting.answered.set_result(placed)
 
     def _note_claim(self, request: PlacementRequest, placed: Placed) -> None:
         """Remember a claim whose template the controller has made; for a dry run it makes none."""
@@ -233,23 +218,12 @@ class ControllerPlacer:
         Hundreds may wait: other reviews are answered in between.
         """
         self._client.drop()
-        self._release_unused(self._sent)
-        waits = self._take_unanswered()
         self._report(answers=False, error=f"{type(error).__name__}: {error}")
         time_slice = TimeSlice()
-        for waiting in waits:
+        for waiting in self._waiting:
             self._place_without(waiting)
             await time_slice.pause()
-
-    def _release_unused(self, batch: list[_Waiting]) -> None:
-        """Release with a later batch what the controller may have reserved for pods that are placed here."""
-        self._releases += [name for w in batch if (name := w.request.accounting.reservation) is not None]
-        del self._releases[MAX_RELEASES:]
-
-    def _take_unanswered(self) -> list[_Waiting]:
-        """Return all requests; those that this loop does not get to stay in `_sent`."""
-        self._sent, self._waiting = [*self._sent, *self._waiting], []
-        return self._sent
+        self._waiting.clear()
 
     def _place_without(self, waiting: _Waiting) -> None:
         if waiting.answered.done():

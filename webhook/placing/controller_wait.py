@@ -33,14 +33,14 @@ class ControllerWait:
 
     def missing(self) -> str | None:
         """Return what is missing, or None if the wait is over; the wait starts with the first call."""
-        now = self._clock()
+        now, is_known = self._clock(), self._knows_nodes()
         if self._ends is None:
             self._ends = now + self._seconds
-        if not self._over and not self._knows_nodes() and now >= self._ends:
+        if not self._over and not is_known and now >= self._ends:
             get_logger("webhook").warning(
                 "serving before the controller has answered", waited_seconds=self._seconds
             )
-        self._over = self._over or self._knows_nodes() or now >= self._ends
+        self._over = self._over or is_known or now >= self._ends
         if self._over:
             return None
         return f"the controller has not sent its nodes yet: serving without it after {self._seconds:g} s"

@@ -2,8 +2,8 @@
 
 Nothing here is exact: two webhooks may choose the same slices. Scheduler and kubelet never allocate a slice
 twice, so the later pod waits. What is unknown is not guessed. Placements made here are reservations of the
-ledger, as in the controller. They end when the controller reports as much more usage, and expire when its
-stream is live again: while it is silent, nothing reports pods that come or go.
+ledger, as in the controller. They expire when the controller's stream is live again: while it is silent,
+nothing reports pods that come or go.
 """
 
 from __future__ import annotations
@@ -11,28 +11,24 @@ from __future__ import annotations
 import asyncio
 import gc
 import math
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing, suppress
 
 import msgspec
 
-from ledger.accounts import Claim, add_amounts
 from ledger.ledger import Ledger
 from ledger.messages import NodeState, StreamEvent
 from ledger.placement_request import OverQuota, Placement, PlacementRequest, PlacementResult, Unschedulable
 from ledger.view import PendingView
 from modes.facts import PodFact, PodKey
 from modes.mig_profiles import MigCard
-from modes.units import POOL, Unit, unit_of
+from modes.units import POOL, unit_of
 from service.yielding import TimeSlice
 from webhook.admission.denial import Reason
 from webhook.placing.client import ControllerClient
 from webhook.placing.known_claims import KnownClaims
 from webhook.placing.placer import Unanswered
 
-MAX_MATCHED = 1024
-"""Placements made here that one report of the controller is compared with; the others expire."""
 SILENCE_SECONDS = 5.0
 """The controller never leaves a stream silent for more than a second."""
 CONNECT_SECONDS = 2.0
@@ -56,9 +52,8 @@ class Fallback:
         self.claims = KnownClaims(clock)
         self._live_at = -math.inf
         """When the stream had last delivered everything."""
-        self._coming: dict[str, NodeState] | None = None
+        self._delivered: set[str] | None = None
         """Nodes of a stream that has not delivered everything yet."""
-        self._coming_backlog: tuple[PendingView, ...] = ()
 
     def place(self, request: PlacementRequest) -> PlacementResult | Unanswered:
         """Decide a request; the result is marked as degraded."""
@@ -99,6 +94,7 @@ class Fallback:
 
     async def follow(self, client: ControllerClient) -> None:
         """Stay at the controller's latest data until cancelled; what is known stays while nothing answers."""
+        time_slice = TimeSlice()
         while True:
             # The placer, which has more requests, reports whether the controller answers.
             with suppress(OSError, ValueError, TimeoutError):
@@ -107,41 +103,40 @@ class Fallback:
                     self.begin_stream()
                     async for line in lines:
                         if line.startswith(_DATA):
-                            await self.take(_event.decode(line[len(_DATA) :]))
+                            self.take(_event.decode(line[len(_DATA) :]))
+                            await time_slice.pause()
                         self.mark_live()
             await asyncio.sleep(PAUSE_SECONDS)
 
     def begin_stream(self) -> None:
-        """Forget what an earlier stream delivered of its beginning; what is known stays until the new one."""
-        self._coming, self._coming_backlog = {}, ()
+        """Begin to note what a new stream delivers; what is known stays until it has delivered everything."""
+        self._delivered = set()
 
-    async def take(self, event: StreamEvent) -> None:
-        """Follow an event of the controller's stream, when its beginning is complete."""
-        if self._coming is None:
-            if event.node is not None:
-                self.set_node(event.node)
-            if event.gone is not None:
-                self.remove_node(event.gone)
-            if event.backlog is not None:
-                self.set_backlog(event.backlog)
-        elif event.synced:
-            nodes, self._coming = self._coming, None
-            await self.replace(nodes, self._coming_backlog)
-        elif event.node is not None:
-            self._coming[event.node.fact.name] = event.node
-        elif event.backlog is not None:
-            self._coming_backlog = event.backlog
+    def take(self, event: StreamEvent) -> None:
+        """Follow an event of the controller's stream."""
+        if event.node is not None:
+            self.set_node(event.node)
+            if self._delivered is not None:
+                self._delivered.add(event.node.fact.name)
+        if event.gone is not None:
+            self.remove_node(event.gone)
+        if event.backlog is not None:
+            self.set_backlog(event.backlog)
+        # Indexes the node now: the next placement would index all of them in one step.
+        self._ledger.totals()
+        if event.synced and self._delivered is not None:
+            for name in self._nodes.keys() - self._delivered:
+                self.remove_node(name)
+            # These objects live long: a full garbage collection over them would delay reviews.
+            gc.freeze()
+            self.is_known, self._delivered = True, None
 
     def mark_live(self) -> None:
         """Record that the stream is live; before its beginning is complete, that says nothing of its data."""
-        if self._coming is not None:
+        if self._delivered is not None:
             return
         self._live_at = self._clock()
         self._ledger.expire(self._live_at)
-
-    def may_have(self, memory_values: Collection[str]) -> bool:
-        """Whether a node that the controller knew has GPUs of one of these memory values."""
-        return not self.is_known or self._ledger.may_have(memory_values)
 
     def mig_cards(self) -> dict[str, MigCard]:
         """How cards can be divided, by their models, as the controller knew it."""
@@ -155,55 +150,29 @@ class Fallback:
         """Return the slices allocated on all nodes, including those placed here."""
         return self._ledger.totals().used
 
-    async def replace(self, nodes: Mapping[str, NodeState], backlog: Iterable[PendingView]) -> None:
-        """Set all that the controller knows, a part in each step of the event loop."""
-        time_slice = TimeSlice()
-        for state in nodes.values():
-            self.set_node(state)
-            # Indexes the node now: the next placement would index all of them in one step.
-            self._ledger.totals()
-            await time_slice.pause()
-        for name in self._nodes.keys() - nodes.keys():
-            self.remove_node(name)
-            self._ledger.totals()
-            await time_slice.pause()
-        self.set_backlog(backlog)
-        # These objects live long: a full garbage collection over them would delay reviews.
-        gc.freeze()
-        self.is_known = True
-
     def set_node(self, state: NodeState) -> None:
         """Set the current state of a node; the inverse of `remove_node`."""
         name = state.fact.name
         self._ledger.set_node(state.fact)
-        self._nodes[name] = self._set_pods(name, _taken(state), self._nodes.get(name, {}))
+        self._nodes[name] = self._set_pods(_taken(state), self._nodes.get(name, {}))
 
     def remove_node(self, name: str) -> None:
         """Remove a node."""
         self._ledger.remove_node(name)
-        self._set_pods(name, (), self._nodes.pop(name, {}))
+        self._set_pods((), self._nodes.pop(name, {}))
 
     def set_backlog(self, backlog: Iterable[PendingView]) -> None:
         """Set the pods that wait now."""
-        self._pending = self._set_pods(None, map(_waiting, backlog), self._pending)
+        self._pending = self._set_pods(map(_waiting, backlog), self._pending)
 
-    def _set_pods(self, node: str | None, pods: Iterable[PodFact], before: _Pods) -> _Pods:
+    def _set_pods(self, pods: Iterable[PodFact], before: _Pods) -> _Pods:
         """Replace the pods of a node, or those that wait; return them."""
         now = {pod.key: pod for pod in pods}
         for key in before.keys() - now.keys():
             self._ledger.remove_pod(key)
         for pod in now.values():
             self._ledger.set_pod(pod)
-        self._end_appeared(node, _amounts(now.values()) - _amounts(before.values()))
         return now
-
-    def _end_appeared(self, node: str | None, more: Counter[Unit]) -> None:
-        """End what was placed here and has appeared: what is used more than before, the oldest first."""
-        for reserved in self._ledger.reserved(node)[:MAX_MATCHED] if more else ():
-            amounts = _amounts([reserved])
-            if amounts <= more:
-                more -= amounts
-                self._ledger.release(reserved.name)
 
 
 def _taken(state: NodeState) -> Iterator[PodFact]:
@@ -224,13 +193,6 @@ def _taken(state: NodeState) -> Iterator[PodFact]:
     for each in state.replicas:
         nothing = tuple([(POOL if index == each.POOL else unit_of(index), 0) for index in each.indices])
         yield PodFact(namespace="", name=f"{name}/{each.owner}", node=name, takes=nothing, owner=each.owner)
-
-
-def _amounts(claims: Iterable[Claim]) -> Counter[Unit]:
-    amounts: Counter[Unit] = Counter()
-    for claim in claims:
-        add_amounts(amounts, claim)
-    return amounts
 
 
 def _waiting(waiting: PendingView) -> PodFact:

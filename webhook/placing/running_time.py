@@ -7,7 +7,7 @@ anything, so a limit by the clock would expire although the answer is there.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 TICK_SECONDS = 0.1
@@ -15,8 +15,8 @@ TICK_SECONDS = 0.1
 
 
 @asynccontextmanager
-async def running_timeout(seconds: float, on_tick: Callable[[], None] | None = None) -> AsyncIterator[None]:
-    """Limit the body to `seconds` in which this process runs; call `on_tick` at each tick.
+async def running_timeout(seconds: float) -> AsyncIterator[None]:
+    """Limit the body to `seconds` in which this process runs.
 
     Raises:
         TimeoutError: the body took longer.
@@ -27,8 +27,6 @@ async def running_timeout(seconds: float, on_tick: Callable[[], None] | None = N
         async def count() -> None:
             for _ in range(round(seconds / TICK_SECONDS)):
                 await asyncio.sleep(TICK_SECONDS)
-                if on_tick is not None:
-                    on_tick()
             limit.reschedule(loop.time())
 
         counting = asyncio.ensure_future(count())

@@ -96,13 +96,6 @@ def test_where_none_or_several_could_be_meant_the_denial_says_what_to_write(foun
     assert denied.message.endswith(message)
 
 
-@pytest.mark.parametrize("name", ["*", "?"])
-def test_a_name_of_the_pod_is_no_pattern(name):
-    found = of("a", "b")
-    found["metadata"]["name"] = name
-    assert decide(found).code == "container-ambiguous"
-
-
 def test_the_policy_names_what_to_look_for():
     assert chosen(decide(of("proxy", "notebook"), policies("container: {names: [note*]}"))) == "notebook"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.ledger.cluster import gpu_node, holder
-from tests.webhook.support import CACHE, container, decide, policies
+from tests.webhook.support import CACHE, container, decide
 from tests.webhook.support.gpu_pods import (
     CONTAINERS,
     JOBS,
@@ -41,13 +41,6 @@ def test_each_container_gets_its_slices_of_the_same_gpu_and_its_own_limit_and_ca
     assert caches == ["gpu-limiter-cache-train", "gpu-limiter-cache-eval"]
     assert limits(decided, "proxy") is None
     assert decided.env("proxy") == [("NVIDIA_VISIBLE_DEVICES", "void")]
-
-
-def test_the_reserve_is_taken_off_each_part_and_something_must_be_left():
-    decided = two_gpus(policies("memory: {reserveMiB: 480}")).decide(shared())
-    assert decided.annotations["clearml-injector/memory-mib"] == "40480,20000"
-    denied = two_gpus(policies("memory: {reserveMiB: 20480}")).decide(shared())
-    assert denied.code == "memory-too-small"
 
 
 def test_an_init_container_that_asks_for_a_gpu_runs_alone_and_gets_all_of_the_share():
@@ -116,29 +109,6 @@ def test_one_annotation_says_which_containers_get_the_gpu(name):
     assert decided.message == (
         f"annotation {CONTAINERS} cannot be combined with {name}: remove one of the two"
     )
-
-
-def shared_memory(text="train=4Gi,eval=2Gi", asked="6Gi", **fields):
-    return sharing(text, asked, **fields)
-
-
-def test_memory_is_shared_with_the_slices_and_the_very_limit_of_each():
-    webhook = two_gpus(mib=24576)
-    decided = webhook.decide(shared_memory())
-    assert (limits(decided, "train"), limits(decided, "eval")) == (
-        {"nvidia.com/gpu-0": "2"},
-        {"nvidia.com/gpu-0": "1"},
-    )
-    assert memory_limits(decided, "train") == {"CUDA_DEVICE_MEMORY_LIMIT_0": "4096m"}
-    assert memory_limits(decided, "eval") == {"CUDA_DEVICE_MEMORY_LIMIT_0": "2048m"}
-    said = {name.removeprefix("clearml-injector/"): text for name, text in decided.annotations.items()}
-    assert {key: said[key] for key in ("slices", "gpu-container", "gpu-index", "memory-mib")} == {
-        "slices": "3",
-        "gpu-container": "train,eval",
-        "gpu-index": "0",
-        "memory-mib": "4096,2048",
-    }
-    assert [gpu.used for gpu in webhook.ledger.node("a").gpus] == [3, 0]
 
 
 @pytest.mark.parametrize(

@@ -50,21 +50,6 @@ def test_under_the_default_they_wait_for_one_gpu():
     assert [gpu.used for gpu in webhook.ledger.node("a").gpus] == [4, 5]
 
 
-def test_three_containers_may_lie_on_two_gpus():
-    made = [container(name) for name in ("a", "b", "c")]
-    webhook = narrow(taken=((0, 4), (1, 4)))
-    decided = webhook.decide(shared("a=0.250,b=0.500,c=0.250", "0.875", made))
-    assert decided.code == "containers-not-allowed"
-    decided = webhook.decide(shared("a=0.125,b=0.500,c=0.250", "0.875", made))
-    assert [limits(decided, name) for name in "abc"] == [
-        {"nvidia.com/gpu-1": "1"},
-        {"nvidia.com/gpu-0": "4"},
-        {"nvidia.com/gpu-1": "2"},
-    ]
-    assert decided.annotations["clearml-injector/gpu-index"] == "1,0,1"
-    assert used(webhook) == [8, 7]
-
-
 def test_an_init_container_that_asks_for_a_gpu_gets_what_the_first_container_gets():
     asks = container("warm", limits={"nvidia.com/gpu": "1"})
     decided = narrow().decide(shared(initContainers=[asks]))
@@ -91,19 +76,3 @@ def test_slices_that_were_exchanged_after_the_first_review_are_not_believed():
     train, evaluate = (named(injected["spec"]["containers"], name) for name in ("train", "eval"))
     train["resources"], evaluate["resources"] = evaluate["resources"], train["resources"]
     assert webhook.decide(injected, uid="another").code == "gpu-index-set"
-
-
-def test_memory_is_parted_too_and_the_sum_may_be_more_than_any_card_has():
-    webhook = webhook_of(gpu_node("a", 2, 24576), policy_set=policies(ANY))
-    decided = webhook.decide(shared("train=20Gi,eval=10Gi", "30Gi"))
-    assert (limits(decided, "train"), limits(decided, "eval")) == (
-        {"nvidia.com/gpu-0": "7"},
-        {"nvidia.com/gpu-1": "4"},
-    )
-    assert memory_limits(decided, "train") == {LIMIT: "20480m"}
-    assert decided.annotations["clearml-injector/memory-mib"] == "20480,10240"
-    again = webhook.decide(decided.stored, uid="another")
-    assert (again.code, again.patch) == ("unchanged", [])
-    waits = webhook.decide(shared("train=20Gi,eval=10Gi", "30Gi"), uid="more")
-    assert (node_of(waits), waits.annotations["clearml-injector/gpu-index"]) == (None, "0,1")
-    assert [(each.indices, each.on_each) for each in webhook.ledger.pending()] == [((0, 1), (7, 4))]

@@ -70,19 +70,3 @@ def test_what_helps_against_a_quota_depends_on_what_it_counts(quota, taken, aske
     assert decided.code == "over-quota"
     assert expected in decided.message
     assert decided.message.endswith("ask the admin for more") or decided.message.endswith("or ask the admin")
-
-
-class Walked(str):
-    """A text that tells whether somebody went through its characters."""
-
-    __slots__ = ()
-
-    def __iter__(self):
-        raise AssertionError("walked")
-
-
-def test_a_message_is_cut_before_it_is_made_printable():
-    assert (
-        Denial.of(Reason.LABEL, Walked("x" * 10**6)).message
-        == "x" * (MESSAGE_LIMIT - END_KEPT - 3) + "..." + "x" * END_KEPT
-    )

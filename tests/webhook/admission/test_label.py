@@ -19,12 +19,6 @@ def policy():
     return default_policies().resolve("team", None, None)
 
 
-@pytest.mark.parametrize(("text", "slices"), TABLE.items())
-def test_each_eighth_of_the_contract_is_taken(text, slices):
-    decided = decide(pod(fraction=text))
-    assert (decided.allowed, decided.annotations["clearml-injector/slices"]) == (True, str(slices))
-
-
 @pytest.mark.parametrize(
     ("text", "advice"),
     [

@@ -35,12 +35,6 @@ def test_a_pod_that_claims_mib_was_not_injected_by_us():
     assert webhook.decide(stored, uid=OTHER_UID).code == "gpu-index-set"
 
 
-def test_a_preload_from_a_reference_is_the_users_own():
-    source = {"configMapKeyRef": {"name": "settings", "key": "preload"}}
-    found = pod(containers=[container(env=[{"name": "LD_PRELOAD", "valueFrom": source}])])
-    assert decide(found, policy_set=BY_AGENT).code == "injected"
-
-
 def by_agent_on(*mibs, keys=""):
     """A webhook whose nodes have cards of these MiB, and whose agents limit."""
     facts = [gpu_node(str(mib), mib=mib, agent="serving") for mib in mibs]

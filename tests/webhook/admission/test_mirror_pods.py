@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.webhook.support import LABEL, Webhook, container, decide, pod
+from tests.webhook.support import Webhook, container, decide, pod
 
 MIRROR = {"annotations": {"kubernetes.io/config.mirror": "0123456789abcdef"}}
 NODE = {"username": "system:node:gpu-1", "groups": ["system:nodes", "system:authenticated"]}
@@ -20,8 +20,6 @@ def mirror(**fields):
         mirror(containers=AMOUNT),
         mirror(hostPID=True, nodeName="gpu-1"),
         mirror(fraction="nonsense"),
-        {"metadata": {"labels": {LABEL: 0.5}, **MIRROR}},
-        {"metadata": {"labels": {LABEL: "0.500"}, **MIRROR}, "spec": []},
     ],
 )
 def test_a_labelled_mirror_pod_of_a_node_is_never_touched(found):

@@ -37,15 +37,6 @@ def test_a_native_sidecar_that_alone_asks_for_a_gpu_gets_it():
     check_share(decide(with_sidecar(inits=[sidecar(limits=GPU)])), "side", ["train"])
 
 
-def test_a_native_sidecar_shares_with_the_task_where_the_annotation_says_how():
-    found = with_sidecar({OURS + "containers": "train=0.250,side=0.250"})
-    decided = decide(found)
-    assert decided.annotations[OURS + "gpu-container"] == "train,side"
-    assert limits(decided, "train") == limits(decided, "side") == {"nvidia.com/gpu-0": "2"}
-    each = decided.annotations[OURS + "memory-mib"].split(",")
-    assert dict(decided.env("side"))["CUDA_DEVICE_MEMORY_LIMIT_0"] == f"{each[1]}m"
-
-
 @pytest.mark.parametrize("annotations", [{OURS + "container": "side"}, {}])
 def test_an_init_container_that_asks_before_the_sidecar_gets_the_same_share(annotations):
     inits = [container("warm", limits=GPU), sidecar(limits=GPU)]

@@ -3,14 +3,8 @@
 import pytest
 
 from kube.scheduling import Toleration
-from tests.webhook.support import Webhook, container, decide, pod, policies
+from tests.webhook.support import Webhook, container, pod, policies
 from webhook.placing.placer import LedgerPlacer
-
-
-def test_without_an_assumption_a_pod_that_no_node_could_hold_is_denied():
-    decided = decide(pod(nodeSelector={"pool": "nowhere"}))
-    assert decided.code == "no-matching-node"
-    assert decided.message.startswith("no node of this cluster could ever hold the pod: ")
 
 
 def request_of(monkeypatch, found, policy_set=None, **review):

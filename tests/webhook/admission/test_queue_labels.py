@@ -32,9 +32,3 @@ def test_queue_labels_of_jobs_and_of_unlabelled_pods(label):
     job = {"metadata": {"labels": {LABEL: "0.500", label: LONG}}, "spec": None}
     assert decide(job, resource=JOB).code == "unreadable-object"
     assert decide(pod(fraction=None, labels={label: LONG})).code == "not-labelled"
-
-
-@pytest.mark.parametrize("label", QUEUES)
-@pytest.mark.parametrize("value", ["", "a", "My_Queue.1", "x" * 63])
-def test_what_labels_can_be_is_accepted(label, value):
-    assert decide(pod(labels={label: value})).allowed

@@ -73,12 +73,6 @@ def copied(webhook):
     return stored
 
 
-def test_a_copy_of_an_injected_pod_waits_for_its_quota_like_any_other():
-    webhook = filled()
-    again = webhook.decide(copied(webhook), uid="u-2", userInfo={"username": "another"})
-    assert (again.allowed, gates(again)) == (True, [OURS])
-
-
 @pytest.mark.parametrize("state", ["settling", "open"])
 def test_a_copy_of_an_injected_pod_does_not_pass_those_that_wait(state):
     webhook = webhook_of()
@@ -102,14 +96,6 @@ def test_a_dry_run_shows_the_gate_and_keeps_nothing():
     decided = webhook.decide(half(), uid="u", userInfo=ME, dryRun=True)
     assert gates(decided) == [OURS]
     assert webhook.ledger.pending_slices() == 0
-
-
-def test_a_pod_larger_than_its_quota_is_denied_because_it_would_wait_for_ever():
-    webhook = webhook_of(keys="whenOverQuota: wait, queues: {none: {slices: 1}}")
-    large = half()
-    large["metadata"]["labels"]["clearml-agent-queue-name"] = "none"
-    decided = webhook.decide(large, uid="u", userInfo=ME)
-    assert (decided.allowed, decided.code) == (False, "over-quota")
 
 
 def test_an_author_may_add_the_gate_where_the_policy_lets_pods_wait():

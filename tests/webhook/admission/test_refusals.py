@@ -46,26 +46,7 @@ def test_what_reaches_other_gpus_or_pods_is_denied_unless_the_policy_says_otherw
 
 
 @pytest.mark.parametrize(
-    ("found", "why", "advice"),
-    [
-        (
-            pod(containers=[container(securityContext=PRIVILEGED)]),
-            'container "train" is privileged and would see every GPU of the node',
-            f"remove securityContext.privileged or the label {LABEL}",
-        ),
-        (pod(hostPID=True), "hostPID gives access to other", f"remove it or the label {LABEL}"),
-        (pod(hostIPC=True), "hostIPC shares memory with", "or ask the admin to set allow.hostIPC"),
-    ],
-)
-def test_such_a_denial_says_what_to_do(found, why, advice):
-    message = decide(found).message
-    assert message.startswith(why)
-    assert message.endswith(advice)
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["SYS_ADMIN", "CAP_SYS_ADMIN", "sys_admin", "Cap_Sys_Admin", "ALL", "all", "CAP_ALL"],
+    "name", ["SYS_ADMIN", "CAP_SYS_ADMIN", "sys_admin", "Cap_Sys_Admin", "ALL", "all", "CAP_ALL"]
 )
 def test_a_capability_that_leads_to_every_gpu_is_denied_on_gpu_containers(name):
     decided = decide(pod(containers=[container(securityContext=adding("NET_ADMIN", name))]))
@@ -160,20 +141,6 @@ def test_annotations_by_which_a_runtime_or_its_plugins_give_devices_are_denied(n
     assert decided.message == (
         f"annotation {name}{suffix} injects devices in addition to the share: remove it or the label {LABEL}"
     )
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "nvidia.cdi.k8s.iox",
-        "x.nvidia.cdi.k8s.io/pod",
-        "memory-type.resource-policy.nri.io/pod",
-        "shm-size.crio.io",
-        "my.gpu-fractioning.a",
-    ],
-)
-def test_annotations_that_give_no_device_are_left_alone(name):
-    assert decide(pod(metadata={"annotations": {name: "x"}})).allowed
 
 
 @pytest.mark.parametrize(

@@ -5,56 +5,15 @@ import copy
 import pytest
 
 from ledger.ledger import Ledger
-from tests.ledger.cluster import gpu_node
-from tests.webhook.support import (
-    CACHE,
-    LIBRARY,
-    Webhook,
-    as_body,
-    container,
-    named,
-    pod,
-    policies,
-    review_of,
-    reviewed,
-)
-from tests.webhook.support.answers import finish
-from webhook.placing.placer import LedgerPlacer
-from webhook.review import Reviewer
-from webhook.rules import Rules
+from tests.webhook.support import CACHE, LIBRARY, Webhook, container, named, pod, policies, reviewed
 
 ANNOTATIONS = "clearml-injector/"
 MIB = ANNOTATIONS + "memory-mib"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-POOLED = "resources: {mode: pooled, name: example.com/pool}\nassume: {gpusPerNode: 4, gpuMemoryMiB: 81920}"
 
 
 def held(webhook):
     return [(gpu.index, gpu.used) for node in webhook.ledger.view().nodes for gpu in node.gpus if gpu.used]
-
-
-def test_a_copy_that_is_restored_where_no_gpu_has_its_memory_is_denied_in_one_line():
-    webhook, injected = reviewed()
-    webhook.ledger.replace([gpu_node("other", mib=40960)], [])
-    decided = explained(webhook, injected)
-    assert decided.reason == "no-matching-node"
-    assert decided.denial.message == (
-        "no node has GPUs of 23028 MiB, as where this pod was admitted first: leave out its GPU amounts, the"
-        " affinity to nvidia.com/gpu.memory, and containers, volumes and mounts gpu-limiter*"
-    )
-    webhook.ledger.replace([], [])
-    assert explained(webhook, injected).reason == "unchanged"
-
-
-def explained(webhook, found):
-    """Decide a pod by rules that know the nodes of the ledger."""
-    outcomes, placer = [], LedgerPlacer(webhook.ledger)
-    rules = Rules(webhook.ledger.may_have)
-    reviewer = Reviewer(
-        lambda: webhook.policies, rules, placer, lambda _r, outcome, _s: outcomes.append(outcome)
-    )
-    finish(reviewer.review(as_body(review_of(found))))
-    return outcomes[0]
 
 
 def test_of_two_genuine_limiters_the_one_that_is_mounted_stays():
@@ -159,26 +118,6 @@ def test_requests_that_name_another_gpu_than_the_limits_keep_no_index():
     webhook, injected = reviewed()
     injected["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu-7"] = "1"
     assert webhook.decide(injected).code == "gpu-index-set"
-
-
-def test_the_marker_alone_is_no_reason_to_skip_anything():
-    found = pod(metadata={"annotations": {"clearml-injector/injected": "default@x"}})
-    decided = Webhook().decide(found)
-    assert decided.code == "injected"
-    assert decided.container()["resources"]["limits"] == {"nvidia.com/gpu-0": "4"}
-
-
-@pytest.mark.parametrize("added", [container("proxy"), None])
-@pytest.mark.parametrize("gpu_init", [False, True])
-def test_a_pooled_share_of_an_own_resource_name_is_known_again(added, gpu_init):
-    init = container("warm", limits={"nvidia.com/gpu": "1"} if gpu_init else None)
-    webhook, injected = reviewed(pod(initContainers=[init]), policies(POOLED))
-    assert named(injected["spec"]["containers"], "train")["resources"]["limits"] == {"example.com/pool": "4"}
-    if added is not None:
-        injected["spec"]["containers"].insert(0, copy.deepcopy(added))
-    again = webhook.decide(injected)
-    assert again.allowed
-    assert [operation["path"] for operation in again.patch] == (["/spec/containers/0/env"] if added else [])
 
 
 def test_empty_texts_that_the_api_server_leaves_out_are_known_again():

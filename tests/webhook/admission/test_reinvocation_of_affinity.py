@@ -164,19 +164,3 @@ def test_an_assumed_place_stays_unbound_whatever_the_pods_author_demands_in_a_te
     stored = webhook.decide(found).stored
     assert terms_of(stored) == terms_of(found)
     assert webhook.decide(stored, uid="again").patch == []
-
-
-def test_a_pod_that_an_older_replica_bound_to_a_card_that_is_shut_out_keeps_its_place():
-    nodes = [card(model, "per-gpu") for model in ("NVIDIA-A10", "NVIDIA-A10G", "NVIDIA-L4")]
-    webhook = webhook_of(*nodes)
-    found = webhook.decide(asking({MEMORY: "4Gi"}, {"min-gpu-memory": "23030Mi"}, {})).stored
-    required = found["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    required["nodeSelectorTerms"][0]["matchExpressions"][0]["values"] = ["23028", "23030", "23034"]
-    assert webhook.decide(found, uid="second").patch == []
-
-
-@settings(max_examples=examples(200))
-@given(terms=terms, label=labels)
-def test_so_it_is_where_nodes_are_assumed(terms, label):
-    webhook = webhook_of(policy_set=SETS["assume"])
-    webhook.decide(with_terms(asking(label, {}, {}), terms))

@@ -1,7 +1,5 @@
 """Placing while the controller is away: by capacity where it is known, never a guess where it is not."""
 
-import asyncio
-
 import msgspec
 import pytest
 
@@ -19,7 +17,6 @@ from modes.units import profile_of_resource
 from tests.ledger.cluster import gpu_node, holder, request_of
 from tests.webhook.support.bounded_work import Lines
 from webhook.admission.denial import Reason
-from webhook.placing import fallback as module
 from webhook.placing.fallback import Fallback
 from webhook.placing.placer import Unanswered
 
@@ -49,8 +46,13 @@ def pod(name, on, index, slices):
     return PodFact(namespace="team", name=name, node=on, takes=((index, slices),), cpu_milli=1000)
 
 
-def report(fallback, nodes, backlog):
-    asyncio.run(fallback.replace(nodes, backlog))
+def report(fallback, nodes, backlog=()):
+    """Deliver a whole stream's beginning."""
+    fallback.begin_stream()
+    for state in nodes.values():
+        fallback.take(StreamEvent(node=state))
+    fallback.take(StreamEvent(backlog=tuple(backlog)))
+    fallback.take(StreamEvent(synced=True))
 
 
 def placed(answer):
@@ -77,18 +79,18 @@ def test_cards_are_known_as_the_controller_said_that_agents_report_them(fallback
     ledger = Ledger()
     ledger.replace([fact], [])
     line = msgspec.json.encode(NodeState(fact, ledger.node("m"), *ledger.room("m")))
-    report(fallback, {"m": msgspec.json.decode(line, type=NodeState)}, ())
+    report(fallback, {"m": msgspec.json.decode(line, type=NodeState)})
     assert fallback.mig_cards() == {"B300": A30}
 
 
 def test_pods_go_where_the_last_snapshot_has_room(fallback):
-    report(fallback, {"a": node("a", pod("x", "a", 0, 7))}, [])
+    report(fallback, {"a": node("a", pod("x", "a", 0, 7))})
     assert placed(fallback.place(request_of(HALF))) == ("a", (1,))
     assert fallback.used() == 7
 
 
 def test_what_is_placed_here_takes_room_for_as_long_as_nobody_tells_of_it(fallback, clock):
-    report(fallback, {"a": node("a", gpus=1)}, [])
+    report(fallback, {"a": node("a", gpus=1)})
     assert placed(fallback.place(request_of(Fraction(7, 8), reservation="r"))) == ("a", (0,))
     assert placed(fallback.place(request_of(HALF))) == (None, (0,))
     clock.now = 600.0
@@ -97,35 +99,20 @@ def test_what_is_placed_here_takes_room_for_as_long_as_nobody_tells_of_it(fallba
     assert placed(fallback.place(request_of(HALF))) == ("a", (0,))
 
 
-def test_a_pod_that_shows_up_is_not_counted_twice(fallback):
-    report(fallback, {"a": node("a", gpus=1)}, [])
-    for name in ("r", "s"):
-        fallback.place(request_of(Fraction(3, 8), reservation=name, cpu_milli=1000))
-    fallback.set_node(node("a", pod("x", "a", 0, 3), gpus=1))
-    assert fallback.used() == 6
-    report(fallback, {"a": node("a", pod("x", "a", 0, 3), pod("y", "a", 0, 3), gpus=1)}, [])
-    assert fallback.used() == 6
-    fallback.set_node(node("a", gpus=1))
-    assert fallback.used() == 0
-
-
-def test_pods_that_wait_are_spread_and_shown_up_with_the_backlog(fallback):
+def test_pods_that_wait_are_spread(fallback):
     full = node("a", pod("x", "a", 0, 8), pod("y", "a", 1, 8))
-    report(fallback, {"a": full}, [])
+    report(fallback, {"a": full}, [PendingView("team", "w", "pod", (0,), 4)])
     indices = [placed(fallback.place(request_of(HALF, reservation=f"r{i}")))[1] for i in range(4)]
-    assert indices == [(0,), (1,), (0,), (1,)]
-    fallback.set_backlog([PendingView("team", f"w{i}", "pod", (0,), 4) for i in range(2)])
-    assert placed(fallback.place(request_of(HALF, reservation="next")))[1] == (0,)
-    assert fallback._ledger.pending_slices() == 5 * 4
+    assert indices == [(1,), (0,), (1,), (0,)]
 
 
-def test_one_report_is_compared_with_a_bounded_number_of_placements(fallback, monkeypatch):
-    monkeypatch.setattr(module, "MAX_MATCHED", 2)
-    report(fallback, {"a": node("a", pod("x", "a", 0, 8), pod("y", "a", 1, 8))}, [])
-    for number in range(4):
-        fallback.place(request_of(HALF, reservation=f"r{number}"))
-    fallback.set_backlog([PendingView("team", f"w{i}", "pod", (i % 2,), 4) for i in range(4)])
-    assert fallback._ledger.reservations == 2
+def test_a_node_that_a_new_stream_does_not_deliver_is_gone_when_it_has_delivered_all(fallback):
+    report(fallback, {"a": node("a"), "b": node("b")})
+    fallback.begin_stream()
+    fallback.take(StreamEvent(node=node("b")))
+    assert fallback.nodes() == 2
+    fallback.take(StreamEvent(synced=True))
+    assert fallback.nodes() == 1
 
 
 def test_the_first_pod_after_a_snapshot_waits_for_no_index_of_all_its_nodes(fallback):
@@ -154,7 +141,7 @@ def test_without_any_snapshot_only_an_assumption_places(fallback):
 
 
 def test_a_pod_that_no_known_node_could_ever_hold_is_denied_while_the_controller_is_away(fallback):
-    report(fallback, {"a": node("a")}, [])
+    report(fallback, {"a": node("a")})
     answer = fallback.place(request_of(HALF, constraints=Constraints(node_selector={"zone": "x"})))
     assert type(answer).__name__ == "Unschedulable"
 
@@ -195,25 +182,22 @@ def test_what_is_shut_stays_shut_though_nobody_can_count(fallback, quota):
 
 
 def test_a_stream_that_is_not_whole_yet_says_nothing_of_what_was_placed_here(fallback, clock):
-    async def main():
-        await fallback.replace({"a": node("a", gpus=1)}, [])
-        fallback.place(request_of(HALF, reservation="r"))
-        clock.now = 600.0
-        fallback.begin_stream()
-        await fallback.take(StreamEvent(node=node("a", gpus=1)))
-        fallback.mark_live()
-        before = fallback.used()
-        await fallback.take(StreamEvent(synced=True))
-        fallback.mark_live()
-        return before, fallback.used()
-
-    assert asyncio.run(main()) == (4, 0)
+    report(fallback, {"a": node("a", gpus=1)})
+    fallback.place(request_of(HALF, reservation="r"))
+    clock.now = 600.0
+    fallback.begin_stream()
+    fallback.take(StreamEvent(node=node("a", gpus=1)))
+    fallback.mark_live()
+    assert fallback.used() == 4
+    fallback.take(StreamEvent(synced=True))
+    fallback.mark_live()
+    assert fallback.used() == 0
 
 
 def test_other_resources_are_counted_by_the_last_snapshot():
     fact, fallback, ledger = gpu_node("n", extended={"rdma/hca": 1}), Fallback(Clock()), Ledger()
     ledger.replace([fact], [holder("other", "n", extended=(("rdma/hca", 1),))])
-    report(fallback, {"n": NodeState(fact, ledger.node("n"), *ledger.room("n"))}, ())
+    report(fallback, {"n": NodeState(fact, ledger.node("n"), *ledger.room("n"))})
     assert placed(fallback.place(request_of(Fraction(4, 8), extended=(("rdma/hca", 1),))))[0] is None
 
 
@@ -226,16 +210,3 @@ def divided(name, *pods):
     ledger = Ledger()
     ledger.replace([fact], pods)
     return NodeState(fact, ledger.node(name), *ledger.room(name))
-
-
-def test_instances_are_given_by_the_last_snapshot_and_counted_while_nobody_tells():
-    fallback = Fallback(Clock())
-    state = divided("m", pod("own", "m", profile_of_resource("nvidia.com/mig-1g.10gb"), 1))
-    again = msgspec.json.decode(msgspec.json.encode(state), type=NodeState)
-    report(fallback, {"m": again}, ())
-    answers = [
-        fallback.place(request_of(Fraction(1, 8), mode="mig", reservation=f"r{at}", writes_limits=False))
-        for at in range(2)
-    ]
-    assert [answer.instance.profile.name for answer in answers] == ["1g.10gb"] * 2
-    assert [answer.node for answer in answers] == ["m", None]

@@ -3,7 +3,7 @@
 import pytest
 
 from kube.dra import DRIVER, NVIDIA_DRIVER
-from ledger.placement_request import Placement, Quota
+from ledger.placement_request import Placement
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
 from tests.controller.claims.test_claim_templates import CLAIMED
@@ -64,24 +64,3 @@ def test_the_kinds_of_one_namespace_displace_no_others(fallback, monkeypatch):
     known = [asking(Fraction.of_memory(mib, 8), namespace="b") for mib in (1, 2, 3)]
     assert [fallback.claims.find(each) is not None for each in known] == [False, True, True]
     assert fallback.claims.find(asking()) is not None
-
-
-def test_only_the_last_namespaces_are_remembered(fallback, monkeypatch):
-    monkeypatch.setattr(known_claims, "MAX_NAMESPACES", 2)
-    for namespace in ("b", "default", "c"):
-        fallback.claims.note(asking(namespace=namespace), MADE)
-    assert fallback.claims.find(asking(namespace="b")) is None
-    assert fallback.claims.find(asking(namespace="default")) is not None
-
-
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        ({}, Reason.QUOTA_UNKNOWN),
-        ({"quotas_when_degraded": "admit"}, False),
-        ({"waits_when_degraded": True}, True),
-    ],
-)
-def test_under_a_quota_the_policy_says_what_becomes_of_it(fallback, fields, expected):
-    found = fallback.place(asking(quotas=(Quota("namespace", "default", slices=8),), **fields))
-    assert (found.reason if isinstance(found, Unanswered) else found.waits_for_quota) == expected

@@ -1,7 +1,5 @@
 """Replicas while the controller is away: spread, or of one model, by reports and by what was placed here."""
 
-import asyncio
-
 import msgspec
 
 from kube.names import GPU_PRODUCT_LABEL
@@ -11,6 +9,7 @@ from ledger.placement_request import Placement
 from modes.facts import PodFact
 from modes.fraction import Fraction
 from tests.ledger.cluster import gpu_node, request_of
+from tests.webhook.placing.test_fallback import report
 from webhook.placing.fallback import Fallback
 
 EIGHTH = Fraction(1, 8)
@@ -42,7 +41,7 @@ def pod(name, on, index=0, slices=1, owner="train"):
 
 def fallback_of(*nodes, clock=None):
     fallback = Fallback(clock or Clock())
-    asyncio.run(fallback.replace({state.fact.name: state for state in nodes}, []))
+    report(fallback, {state.fact.name: state for state in nodes})
     return fallback
 
 
@@ -56,13 +55,6 @@ def place(fallback, name, owner="train", fraction=EIGHTH, **changes):
 def places(fallback, count, **changes):
     found = [place(fallback, f"r{number}", **changes) for number in range(count)]
     return [(answer.node, answer.indices) for answer in found]
-
-
-def test_what_is_placed_here_is_spread_over_nodes_then_gpus():
-    found = places(fallback_of(node("a"), node("b")), 6)
-    assert sorted(found[:2]) == [("a", (0,)), ("b", (0,))]
-    assert sorted(found[2:4]) == [("a", (1,)), ("b", (1,))]
-    assert sorted(found[4:]) == [("a", (0,)), ("b", (0,))]
 
 
 def test_replicas_that_the_controller_reported_are_kept_away_from():

@@ -6,6 +6,7 @@ import sys
 
 from ledger.placement_request import Placement
 from tests.webhook.support import default_policies
+from tests.webhook.support.answers import finish
 from webhook.admission import sizes
 from webhook.review import Reviewer
 from webhook.rules import Rules
@@ -49,7 +50,7 @@ def check(body, policy_set=None):
         lambda: policies, Rules(), Roomy(), lambda _request, made, _seconds: outcomes.append(made)
     )
     with Lines() as lines:
-        answer = reviewer.answer(body)
+        answer = finish(reviewer.review(body))
     assert lines.count <= MAX_LINES
     assert outcomes[0].error is None
     check_answer(answer)
