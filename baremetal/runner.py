@@ -20,16 +20,14 @@ from agent.shares import RefusedError
 from baremetal.attempt import Attempt, Exit
 from baremetal.job import JobFile
 from baremetal.machine import Machine, Start
-from baremetal.store import TASKS, TaskStore
+from baremetal.store import TASKS, TaskStore, is_full
 from baremetal.supervisor import LOG
 from baremetal.task import Task, TaskState
 from service.log import get_logger
 
 MAX_LOG_BYTES = 2**30
 """Of one task."""
-MAX_ATTEMPTS = 3
-"""Of a task that does not begin."""
-RETRY_SECONDS = 5.0
+RETRY_SECONDS = 10.0
 """After a start that never began, nothing of its queue starts for so long: what broke may be well again."""
 
 
@@ -54,6 +52,7 @@ class Runner:
         self._clock = clock
         self._pauses: dict[str, float] = {}
         """Until when nothing of a queue starts."""
+        self._is_full = False
         self._identity = store.identity()
         self._running: dict[int, Task] = {}
         """Whose slices are taken."""
@@ -79,10 +78,18 @@ class Runner:
         for task in [each for each in self._store.running() if each.cancelled]:
             with self._logged(task):
                 self._attempt(task).end()
+        if self._is_disk_full():
+            return
         now, names = self._clock(), [queue.name for queue in self._machine.queues]
         names = [name for name in names if self._pauses.get(name, now) <= now]
         while start := self._machine.next_start(self._running.values(), self._store.first(names)):
             self._start(start)
+
+    def _is_disk_full(self) -> bool:
+        before, self._is_full = self._is_full, is_full(self._folder)
+        if self._is_full and not before:
+            self._log.error("nothing starts: the disk is full", folder=str(self._folder))
+        return self._is_full
 
     def _attempt(self, task: Task) -> Attempt:
         mark = f"{self._identity}/{task.number}/{task.attempt}"
@@ -97,7 +104,9 @@ class Runner:
         attempt = self._attempt(task)
         try:
             self._supervisors[task.number] = attempt.start(self._job_of(task, attempt))
-        except (OSError, RefusedError, CdiError) as error:
+        except RefusedError as error:
+            self._end(task, "failed", time.time(), None, str(error))
+        except (OSError, CdiError) as error:
             self._log.error("task cannot be started", task=task.number, error=str(error))
             # It may have begun all the same, as where descriptors ran out: the next look finds out.
             self._store.update(task.number, note=f"it could not be started: {error}")
@@ -137,15 +146,25 @@ class Runner:
 
     def _ended(self, task: Task, state: Exit | None) -> None:
         """Note how a task ended, or have it wait again if it never began."""
-        if state is None and not task.cancelled:
-            self._pauses[task.submission.queue] = self._clock() + RETRY_SECONDS
-        if state is None and not task.cancelled and task.attempt < MAX_ATTEMPTS:
-            self._store.put_back(task)
-        else:
-            how, note = _outcome(task, state)
+        if task.cancelled:
             at, code = (state.at, state.code) if state is not None else (time.time(), None)
-            self._store.update(task.number, state=how, ended_at=at, exit_code=code, note=note)
-            self._log.info("task ended", task=task.number, state=how, exit_code=code, note=note)
+            self._end(task, "cancelled", at, code, task.note)
+        elif state is None:
+            self._pauses[task.submission.queue] = self._clock() + RETRY_SECONDS
+            log = attempt_folder(self._folder, task) / LOG
+            self._store.put_back(task, task.note or f"it did not begin: see {log}")
+            self._forget(task)
+        elif state.code is None:
+            self._end(task, "lost", state.at, None, f"it may not have done all its work: {state.why}")
+        else:
+            self._end(task, "failed" if state.code else "succeeded", state.at, state.code, task.note)
+
+    def _end(self, task: Task, how: TaskState, at: float, code: int | None, note: str) -> None:
+        self._store.update(task.number, state=how, ended_at=at, exit_code=code, note=note)
+        self._log.info("task ended", task=task.number, state=how, exit_code=code, note=note)
+        self._forget(task)
+
+    def _forget(self, task: Task) -> None:
         del self._running[task.number]
         self._supervisors.pop(task.number, None)
 
@@ -167,17 +186,6 @@ class Runner:
         for task in self._running.values():
             for uuid in set(task.gpus) & faults.keys():
                 self._store.update(task.number, note=faults[uuid])
-
-
-def _outcome(task: Task, state: Exit | None) -> tuple[TaskState, str]:
-    """Return how a task ended, and one line for its user."""
-    if task.cancelled:
-        return "cancelled", task.note
-    if state is None:
-        return "failed", task.note or f"it did not begin in {MAX_ATTEMPTS} attempts: see its log"
-    if state.code is None:
-        return "lost", f"it may not have done all its work: {state.why}"
-    return "failed" if state.code else "succeeded", task.note
 
 
 def attempt_folder(folder: Path, task: Task) -> Path:

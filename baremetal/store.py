@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shutil
 import sqlite3
 import stat
 from collections.abc import Collection, Iterator
@@ -23,6 +24,8 @@ from baremetal.task import OVER, Submission, Task, TaskState
 
 LOCK, TASKS, FILE = "runner.lock", "tasks", "tasks.sqlite"
 """In the folder; `TASKS` holds the attempts."""
+RESERVE_BYTES = 256 * 2**20
+"""Free on the disk, or nothing starts: by these it can be written how tasks end that run."""
 BUSY_SECONDS = 60.0
 """A writer waits at most so long for another."""
 _VERSION = 1
@@ -61,6 +64,11 @@ def own_folder(state: Path) -> Path:
         foreign = "it belongs to another user, and only that user can submit there"
         why = foreign if isinstance(error, UntrustedError) else error
         raise StoreError(f"{state} cannot be used: {why}; name a folder of your own with --state") from error
+
+
+def is_full(folder: Path) -> bool:
+    """Whether the disk of a folder has too little room for tasks to start."""
+    return shutil.disk_usage(folder).free < RESERVE_BYTES
 
 
 class TaskStore:
@@ -116,10 +124,10 @@ class TaskStore:
                 self._change(other.number, "waiting", overtaken=other.overtaken + 1)
         return task
 
-    def put_back(self, task: Task) -> None:
+    def put_back(self, task: Task, note: str = "") -> None:
         """Have a task wait again that never began, in its old place."""
         again = {"attempt": task.attempt + 1, "gpus": (), "indices": (), "slices": 0, "started_at": None}
-        self.update(task.number, state="waiting", **again)
+        self.update(task.number, state="waiting", note=note, **again)
 
     def update(self, number: int, **changes: Any) -> Task | None:
         """Change fields of a task that runs, such as its state, and return it; None if it does not run."""

@@ -15,7 +15,7 @@ import typer
 from baremetal.attempt import Attempt
 from baremetal.machine import Machine
 from baremetal.runner import attempt_folder
-from baremetal.store import StoreError, TaskStore
+from baremetal.store import StoreError, TaskStore, is_full
 from baremetal.supervisor import LOG
 from baremetal.task import OVER, Task
 from cli.options import OutputFormat, OutputOption, fail
@@ -44,6 +44,8 @@ def tasks(*, output: OutputOption = OutputFormat.TEXT, state: StateOption = None
         say_json([_shown(task) for task in listed])
         return
     lines = list(_machine_lines(machine, running, runs=is_running(folder)))
+    if is_full(folder):
+        lines.append("the disk is full: nothing starts until there is room")
     rows = [("NUMBER", "QUEUE", "STATE", "GPUS", "SLICES", "TIME", "COMMAND"), *map(_row, listed)]
     say("\n".join([*lines, table(rows) if listed else "no tasks"]))
 
