@@ -10,6 +10,7 @@ import contextlib
 import re
 import time
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from service.log import get_logger
 POLL_SECONDS = 5.0
 MAX_MIRRORED = 16
 """Tasks of a queue that have not ended here, from its front: later ones come when these start."""
+MAX_READ = 1000
+"""Entries of a queue that are read."""
 _SOURCE = "clearml:"
 Entry = tuple[str, str]
 """Id of a task, and when it came: one that is put into a queue again is another entry."""
@@ -77,16 +80,11 @@ class ClearmlQueues:
         mirror(entries, store, time.time())
 
     def _front(self, queue: str, store: TaskStore) -> Sequence[Entry]:
-        most = MAX_MIRRORED
-        while True:
-            found = self.entries(queue, most)
-            # What failed here before the agent took it off stays at the front.
-            left = [each for each in found if not store.is_over(_source_id(queue, each))]
-            if len(left) >= MAX_MIRRORED or len(found) < most:
-                return left[:MAX_MIRRORED]
-            most *= 2
+        # What failed here before the agent took it off stays at the front.
+        found = (each for each in self.entries(queue) if not store.is_over(_source_id(queue, each)))
+        return list(islice(found, MAX_MIRRORED))
 
-    def entries(self, queue: str, most: int) -> Sequence[Entry]:
+    def entries(self, queue: str) -> Sequence[Entry]:
         """Return the front of a queue.
 
         Raises:
@@ -94,7 +92,7 @@ class ClearmlQueues:
         """
         try:
             # A regular expression, in which the server also finds parts of names.
-            found = self._client.queues.get_all(name=f"^{re.escape(queue)}$", max_task_entries=most)
+            found = self._client.queues.get_all(name=f"^{re.escape(queue)}$", max_task_entries=MAX_READ)
         except Exception as error:
             raise ClearmlError(f"ClearML's server does not answer: {_line(error)}") from error
         if not found:

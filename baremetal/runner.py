@@ -7,6 +7,7 @@ of every task. A task's slices are free again only when nothing of it runs any m
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import subprocess
 import time
@@ -52,8 +53,7 @@ class Runner:
         self._clock = clock
         self._pauses: dict[str, float] = {}
         """Until when nothing of a queue starts."""
-        self._is_full = False
-        self._identity = store.identity()
+        self._identity = identity(folder)
         self._running: dict[int, Task] = {}
         """Whose slices are taken."""
         self._supervisors: dict[int, subprocess.Popen[bytes]] = {}
@@ -78,18 +78,12 @@ class Runner:
         for task in [each for each in self._store.running() if each.cancelled]:
             with self._logged(task):
                 self._attempt(task).end()
-        if self._is_disk_full():
+        if is_full(self._folder):
             return
         now, names = self._clock(), [queue.name for queue in self._machine.queues]
         names = [name for name in names if self._pauses.get(name, now) <= now]
         while start := self._machine.next_start(self._running.values(), self._store.first(names)):
             self._start(start)
-
-    def _is_disk_full(self) -> bool:
-        before, self._is_full = self._is_full, is_full(self._folder)
-        if self._is_full and not before:
-            self._log.error("nothing starts: the disk is full", folder=str(self._folder))
-        return self._is_full
 
     def _attempt(self, task: Task) -> Attempt:
         mark = f"{self._identity}/{task.number}/{task.attempt}"
@@ -170,13 +164,9 @@ class Runner:
 
     def _follow_cards(self, faults: Mapping[str, str]) -> None:
         """Take cards out of service or back into it, and say so of the tasks on them."""
-        known = self._machine.faults
-        if faults == known:
+        if faults == self._machine.faults:
             return
-        for uuid in faults.keys() - known.keys():
-            self._log.error("GPU is out of service", uuid=uuid, reason=faults[uuid])
-        for uuid in known.keys() - faults.keys():
-            self._log.info("GPU is in service again", uuid=uuid)
+        self._log.warning("GPUs that are out of service", reasons=sorted(faults.values()))
         self._machine = msgspec.structs.replace(self._machine, faults=dict(faults))
         self._store.write_machine(self._machine)
         self._report_lost()
@@ -186,6 +176,11 @@ class Runner:
         for task in self._running.values():
             for uuid in set(task.gpus) & faults.keys():
                 self._store.update(task.number, note=faults[uuid])
+
+
+def identity(folder: Path) -> str:
+    """Return a name for the tasks of a folder: containers and variables carry it."""
+    return hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
 
 
 def attempt_folder(folder: Path, task: Task) -> Path:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import shutil
 import sqlite3
 import stat
@@ -101,7 +100,7 @@ class TaskStore:
             known = next(self._tasks("WHERE source_id = ?", submission.source_id), None)
             if known is None:
                 self._write(Task(submission=submission, submitted_at=now))
-                return int(self._value("SELECT last_insert_rowid()"))
+                return self._number("SELECT last_insert_rowid()")
             if known.state == "waiting" and known.submission != submission:
                 self._write(msgspec.structs.replace(known, submission=submission))
             return known.number
@@ -172,27 +171,20 @@ class TaskStore:
         """Remove the tasks that ended before a time."""
         self._rows(f"DELETE FROM task WHERE state IN {OVER} AND ended_at < ?", before)  # noqa: S608 our own
 
-    def identity(self) -> str:
-        """Return a name for this store, made when it was: containers and variables carry it."""
-        made = secrets.token_hex(4)
-        self._rows("INSERT OR IGNORE INTO machine (key, value) VALUES ('identity', ?)", made)
-        return str(self._value("SELECT value FROM machine WHERE key = 'identity'"))
-
     def write_machine(self, machine: Machine) -> None:
         """Keep what the runner says of the machine, for those who only read."""
-        insert = "INSERT OR REPLACE INTO machine (key, value) VALUES ('machine', ?)"
-        self._rows(insert, msgspec.json.encode(machine))
+        self._rows("INSERT OR REPLACE INTO machine VALUES ('machine', ?)", msgspec.json.encode(machine))
 
     def read_machine(self) -> Machine | None:
         """Return what the last runner said of the machine; None if there was none of this release."""
-        said = self._value("SELECT value FROM machine WHERE key = 'machine'")
         with contextlib.suppress(msgspec.ValidationError):
-            return msgspec.json.decode(said, type=Machine) if said is not None else None
+            for [said] in self._rows("SELECT value FROM machine WHERE key = 'machine'"):
+                return msgspec.json.decode(said, type=Machine)
         return None
 
     def version(self) -> int:
         """Return a number that changes when another process changes something."""
-        return int(self._value("PRAGMA data_version"))
+        return self._number("PRAGMA data_version")
 
     def _change(self, number: int, of: TaskState, **changes: Any) -> Task | None:
         """Change a task that is in a state, and return it; None if it is in another. In a transaction."""
@@ -213,22 +205,20 @@ class TaskStore:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
-        self._rows("BEGIN IMMEDIATE")
         try:
-            yield
-            self._rows("COMMIT")
-        except BaseException:
-            with contextlib.suppress(StoreError):  # SQLite may have done so itself
-                self._rows("ROLLBACK")
-            raise
+            with self._db:
+                self._db.execute("BEGIN IMMEDIATE")
+                yield
+        except sqlite3.Error as error:
+            raise StoreError(f"the tasks cannot be read or written: {error}") from error
 
     def _tasks(self, where: str, *values: Any) -> Iterator[Task]:
         for number, task in self._rows(f"SELECT number, task FROM task {where}", *values):  # noqa: S608 our own
             yield msgspec.structs.replace(msgspec.json.decode(task, type=Task), number=number)
 
-    def _value(self, statement: str, *values: Any) -> Any:
-        rows = self._rows(statement, *values)
-        return rows[0][0] if rows else None
+    def _number(self, statement: str) -> int:
+        [[number]] = self._rows(statement)
+        return int(number)
 
     def _rows(self, statement: str, *values: Any) -> list[Any]:
         try:

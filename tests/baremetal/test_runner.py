@@ -12,7 +12,7 @@ from agent.shares import RefusedError
 from baremetal.attempt import Attempt
 from baremetal.job import MARK, JobFile
 from baremetal.machine import Machine
-from baremetal.runner import RETRY_SECONDS, Runner, attempt_folder
+from baremetal.runner import RETRY_SECONDS, Runner, attempt_folder, identity
 from baremetal.store import TaskStore
 from baremetal.supervisor import stat_of
 from baremetal.task import OVER
@@ -53,11 +53,10 @@ class Box:
 
     def free(self):
         """Free slices, as the runner counts them."""
-        machine = self.runner._machine
-        return machine.free(machine.ledger(self.runner._running.values()))
+        return self.runner._machine.free(self.runner._running.values())
 
     def attempt(self, task):
-        mark = f"{self.store.identity()}/{task.number}/{task.attempt}"
+        mark = f"{identity(self.folder)}/{task.number}/{task.attempt}"
         return Attempt(attempt_folder(self.folder, task), mark)
 
     def submit(self, queue, *command):

@@ -144,13 +144,6 @@ def test_a_change_of_another_process_is_seen_and_our_own_is_not(store, tmp_path)
     assert store.version() != before
 
 
-def test_a_store_has_a_name_of_its_own_that_stays(store, tmp_path):
-    name = store.identity()
-    assert len(name) == 8
-    with closing(TaskStore(tmp_path)) as other:
-        assert other.identity() == name
-
-
 def test_what_the_runner_says_of_the_machine_is_kept(store):
     assert store.read_machine() is None
     for queues in ((), (HALF, DUAL)):
@@ -167,7 +160,7 @@ def test_what_the_runner_says_of_the_machine_is_kept(store):
 
 
 def test_what_a_runner_of_another_release_said_of_the_machine_keeps_none_from_starting(store):
-    store._rows("INSERT INTO machine (key, value) VALUES ('machine', ?)", b'{"name": "box", "queues": {}}')
+    store._rows("INSERT INTO machine VALUES ('machine', ?)", b'{"name": "box", "queues": {}}')
     assert store.read_machine() is None
 
 
