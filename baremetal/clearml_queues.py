@@ -80,16 +80,7 @@ class ClearmlQueues:
         mirror(entries, store, time.time())
 
     def _front(self, queue: str, store: TaskStore) -> Sequence[Entry]:
-        # What failed here before the agent took it off stays at the front.
-        found = (each for each in self.entries(queue) if not store.is_over(_source_id(queue, each)))
-        return list(islice(found, MAX_MIRRORED))
-
-    def entries(self, queue: str) -> Sequence[Entry]:
-        """Return the front of a queue.
-
-        Raises:
-            ClearmlError: the server does not answer, or has no such queue.
-        """
+        """Return the front of a queue, without what failed here before the agent took it off."""
         try:
             # A regular expression, in which the server also finds parts of names.
             found = self._client.queues.get_all(name=f"^{re.escape(queue)}$", max_task_entries=MAX_READ)
@@ -97,7 +88,9 @@ class ClearmlQueues:
             raise ClearmlError(f"ClearML's server does not answer: {_line(error)}") from error
         if not found:
             raise ClearmlError(f'ClearML has no queue "{queue}"')
-        return [(str(each.task), str(each.added)) for each in found[0].entries or []]
+        entries = [(str(each.task), str(each.added)) for each in found[0].entries or []]
+        left = (each for each in entries if not store.is_over(_source_id(queue, each)))
+        return list(islice(left, MAX_MIRRORED))
 
 
 def mirror(entries: Mapping[str, Sequence[Entry]], store: TaskStore, now: float) -> None:

@@ -77,7 +77,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         free = {card.index: self.slices_per_gpu for card in self.cards}
         for task in running:
             for index in free.keys() & task.indices:
-                free[index] -= task.slices
+                free[index] -= self.slices_of(task)
         return free
 
     def ledger(self, running: Iterable[Task], waiting: Iterable[Task] = ()) -> Ledger:
@@ -89,12 +89,15 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     def write_to(self, ledger: Ledger, running: Iterable[Task], waiting: Iterable[Task]) -> None:
         """Replace what a ledger has; waiting tasks of queues that are not served are left out."""
         slices = {queue.name: queue.fraction.slices for queue in self.queues}
-        pods = [
-            _pod(task, self.name, tuple([(each, task.slices) for each in task.indices])) for task in running
-        ]
+        held = [(task, self.slices_of(task)) for task in running]
+        pods = [_pod(task, self.name, tuple([(at, each) for at in task.indices])) for task, each in held]
         known = [task for task in waiting if task.submission.queue in slices]
         pods += [_pod(task, None, ((POOL, slices[task.submission.queue]),)) for task in known]
         ledger.replace([self._node()], pods)
+
+    def slices_of(self, task: Task) -> int:
+        """Return the slices of each card that a task holds, also of one that began when cards had others."""
+        return -(-task.slices * self.slices_per_gpu // task.slices_per_gpu)
 
     def indices_of(self, task: Task) -> tuple[int, ...]:
         """Return the driver's numbers of those cards of a task that are given."""
@@ -102,7 +105,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     def usage(self, running: Iterable[Task]) -> str:
         """Return one line: how much of the machine is in use."""
-        used = sum(task.slices * len(task.indices) for task in running)
+        used = sum(self.slices_of(task) * len(task.indices) for task in running)
         cards = f"{used / self.slices_per_gpu:.4f}".rstrip("0").rstrip(".")
         count = len(self.cards)
         return f"{cards} of {count} GPUs in use ({used} of {count * self.slices_per_gpu} slices)"

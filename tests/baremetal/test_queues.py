@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from baremetal.queues import chosen, numbers_of, read_gpus, share_of
-from tests.baremetal.support.machine import SEED, cards, policy, served
+from tests.baremetal.support.machine import cards, policy, served
 
 ADVICE = "use 0.125, 0.250, 0.375, 0.500, 0.625, 0.750, 0.875 of one card, or whole cards such as 1 or 2"
 
@@ -28,16 +28,6 @@ def test_cards_that_are_written_otherwise_are_refused_in_one_line(text):
     assert len(str(raised.value)) < 200
     with pytest.raises(ValueError, match=r'--gpus "0-2,1" names a card twice'):
         read_gpus("0-2,1")
-
-
-def test_the_queues_of_the_example_are_two_cards_a_quarter_a_half_and_one_card():
-    queues = served(*SEED)
-    assert [(each.name, each.fraction.slices, each.fraction.gpus) for each in queues] == [
-        ("dual_gpus", 16, 2),
-        ("quarter_gpu", 2, 1),
-        ("half_gpu", 4, 1),
-        ("single_gpu", 8, 1),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -105,10 +95,6 @@ def test_all_cards_are_given_but_those_in_mig_mode():
     assert given((first, replace(second, mig=True), third), None) == [0, 2]
 
 
-def test_named_cards_are_given_by_their_numbers():
-    assert given(cards(4), (3, 1)) == [1, 3]
-
-
 def test_a_card_that_is_not_there_is_refused_with_those_that_are():
     with pytest.raises(ValueError, match="--gpus names 2, which the driver does not list: it has 0, 1"):
         given(cards(2), (0, 1, 2, 3))
@@ -117,10 +103,6 @@ def test_a_card_that_is_not_there_is_refused_with_those_that_are():
 
 
 BEFORE = {card.index: card.uuid for card in cards(4)}
-
-
-def test_a_card_that_was_given_before_and_is_lost_is_left_out():
-    assert given(cards(2), (0, 1, 2), BEFORE) == [0, 1]
 
 
 def test_numbers_mean_the_same_cards_when_one_is_lost_and_the_driver_numbers_the_others_anew():

@@ -322,15 +322,3 @@ def test_an_adopted_task_has_the_slices_of_its_card_whatever_number_that_has_now
     assert box.store.task(second).gpus == (f"GPU-{1 - index}",)
     box.store.cancel(first, time.time())
     box.until_over(first, second)
-
-
-def test_an_adopted_task_whose_card_is_gone_holds_nothing_of_others(box):
-    number = box.submit("a", "sleep", "1000")
-    box.start("a=1", count=1)
-    begun(box, number)
-    [_, other] = cards(2)
-    box.cards = (replace(other, index=0),)
-    box.start("a=1")
-    assert (box.free(), box.store.task(number).indices) == ({0: 8}, ())
-    box.store.cancel(number, time.time())
-    box.until_over(number)
