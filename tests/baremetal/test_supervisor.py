@@ -82,15 +82,6 @@ def is_alive(pid):
 
 
 @pytest.mark.parametrize(
-    ("command", "expected"),
-    [(("true",), 0), (shell("exit 3"), 3), (shell("kill -9 $$"), -9), (("no-such-program",), 127)],
-)
-def test_how_the_command_ended_is_written(start, tmp_path, command, expected):
-    start(*command).wait()
-    assert code(tmp_path) == expected
-
-
-@pytest.mark.parametrize(
     ("command", "folder", "why"),
     [
         ("no-such-program", "/", "No such file or directory"),
