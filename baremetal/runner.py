@@ -11,7 +11,7 @@ import hashlib
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -75,9 +75,6 @@ class Runner:
         self._follow_tasks()
         self._follow_cards(faults)
         self._bound_logs()
-        for task in [each for each in self._store.running() if each.cancelled]:
-            with self._logged(task):
-                self._attempt(task).end()
         if is_full(self._folder):
             return
         now, names = self._clock(), [queue.name for queue in self._machine.queues]
@@ -106,13 +103,18 @@ class Runner:
             self._store.update(task.number, note=f"it could not be started: {error}")
 
     def _follow_tasks(self) -> None:
-        """Find out what became of tasks that run."""
+        """Find out what became of tasks that run, and end those that are cancelled."""
+        cancelled = {task.number for task in self._store.running() if task.cancelled}
         for task in list(self._running.values()):
             supervisor = self._supervisors.get(task.number)
-            # One that has not begun yet would be kept from it by who asks.
-            if supervisor is None or supervisor.poll() is not None:
-                with self._logged(task):
+            try:
+                if task.number in cancelled:
+                    self._attempt(task).end()
+                # One that has not begun yet would be kept from it by who asks.
+                if supervisor is None or supervisor.poll() is not None:
                     self._look(task)
+            except OSError as error:
+                self._log.error("it is unknown how a task ended", task=task.number, error=str(error))
 
     def _bound_logs(self) -> None:
         """Empty logs that are too long: what writes them appends, and goes on at the new end."""
@@ -130,13 +132,6 @@ class Runner:
         is_lost = isinstance(state, Exit) and state.code is None
         if state != "running" and not (is_lost and not attempt.sweep()):
             self._ended(self._store.task(task.number) or task, state)
-
-    @contextlib.contextmanager
-    def _logged(self, task: Task) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            self._log.error("it is unknown how a task ended", task=task.number, error=str(error))
 
     def _ended(self, task: Task, state: Exit | None) -> None:
         """Note how a task ended, or have it wait again if it never began."""

@@ -125,17 +125,6 @@ def test_tasks_run_and_their_ends_are_noted(box):
     assert box.free() == {0: 8}
 
 
-def test_a_task_is_in_the_store_as_running_before_anything_of_it_starts(box):
-    seen = []
-    box.job = lambda task, mark: (
-        seen.append(box.states(task.number)) or JobFile(command=("true",), folder="/", env={})
-    )
-    number = box.submit("a")
-    box.start("a=0.5")
-    assert seen == [["running"]]
-    box.until_over(number)
-
-
 def test_a_runner_that_is_killed_loses_nothing_and_the_next_one_goes_on(box):
     runs, waits = box.submit("a", "sleep", "1000"), box.submit("a", "true")
     box.start("a=1")

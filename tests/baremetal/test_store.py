@@ -107,19 +107,6 @@ def test_a_broken_store_says_so_whatever_is_asked(store):
             ask()
 
 
-def test_a_store_that_another_keeps_locked_is_said_in_one_line_and_nothing_is_half_done(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setattr("baremetal.store.BUSY_SECONDS", 0.01)
-    with closing(TaskStore(tmp_path)) as store, closing(TaskStore(tmp_path)) as other:
-        other._db.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StoreError, match="the tasks cannot be read or written: database is locked"):
-            store.submit(submission("half"), 1.0)
-        assert store.waiting(9) == []
-        other._db.execute("ROLLBACK")
-        assert store.submit(submission("half"), 1.0) == 1
-
-
 def test_the_folder_is_the_one_that_is_named_or_the_users_own(monkeypatch, tmp_path):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert state_folder(None) == Path("/var/lib/fraction-injector")
