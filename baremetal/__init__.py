@@ -1,4 +1,4 @@
-"""Queues of one machine without Kubernetes: tasks get shares of its cards, through the ledger."""
+"""Queues of one machine without Kubernetes: tasks get shares of its cards."""
 
 PUBLIC = ("attempt", "machine", "process", "queues", "runner", "store", "supervisor", "task")
 """Modules that other packages import."""

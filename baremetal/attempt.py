@@ -51,7 +51,11 @@ class Exit(msgspec.Struct, frozen=True):
 
 
 class Attempt:
-    """An attempt, by a folder of its own; its processes carry `mark` as their value of `MARK`."""
+    """An attempt, by a folder of its own; its processes carry `mark` as their value of `MARK`.
+
+    Raises:
+        OSError: by each method: nobody can say, as the disk is full or broken, or no process can be made.
+    """
 
     def __init__(self, folder: Path, mark: str) -> None:
         self.folder = folder
@@ -59,11 +63,7 @@ class Attempt:
         self._unit = f"fraction-injector-{mark.replace('/', '-')}.scope"
 
     def start(self, job: JobFile) -> subprocess.Popen[bytes]:
-        """Start a supervisor for a job, in a control group of its own where systemd gives one; return it.
-
-        Raises:
-            OSError: the folder cannot be written, or no process can be made.
-        """
+        """Start a supervisor for a job, in a control group of its own where systemd gives one; return it."""
         (self.folder / CACHE).mkdir(parents=True, exist_ok=True)
         # Not by msgspec: variables may hold bytes that are no UTF-8.
         supervisor.written(self.folder, JOB, msgspec.structs.asdict(job), os.rename)
@@ -81,11 +81,7 @@ class Attempt:
             )
 
     def state(self) -> Exit | Literal["running"] | None:
-        """Return what became of it; None if it has not begun, and never will.
-
-        Raises:
-            OSError: nobody can say, as the disk is full or broken.
-        """
+        """Return what became of it; None if it has not begun, and never will."""
         begun = self._begun()
         if not begun:
             return None
@@ -98,11 +94,7 @@ class Attempt:
         return Exit(None, time.time(), why)
 
     def end(self) -> None:
-        """End it: SIGTERM, and SIGKILL ten seconds later; what has not begun never will.
-
-        Raises:
-            OSError: nobody can say whether it runs.
-        """
+        """End it: SIGTERM, and SIGKILL ten seconds later; what has not begun never will."""
         if self.state() != "running":
             return
         with contextlib.suppress(ProcessLookupError):
@@ -115,11 +107,7 @@ class Attempt:
                 os.close(pidfd)
 
     def sweep(self) -> bool:
-        """Kill what a supervisor that is gone left behind; return whether nothing is left.
-
-        Raises:
-            OSError: nobody can say.
-        """
+        """Kill what a supervisor that is gone left behind; return whether nothing is left."""
         begun, found = self._begun(), list[int]()
         if begun and begun["boot"] == boot_id():
             if has_scopes():

@@ -10,6 +10,7 @@ import contextlib
 import re
 import time
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from service.log import get_logger
 POLL_SECONDS = 5.0
 MAX_MIRRORED = 16
 """Tasks of a queue that have not ended here, from its front: later ones come when these start."""
+MAX_READ = 1000
+"""Entries of a queue that are read."""
 _SOURCE = "clearml:"
 Entry = tuple[str, str]
 """Id of a task, and when it came: one that is put into a queue again is another entry."""
@@ -77,29 +80,17 @@ class ClearmlQueues:
         mirror(entries, store, time.time())
 
     def _front(self, queue: str, store: TaskStore) -> Sequence[Entry]:
-        most = MAX_MIRRORED
-        while True:
-            found = self.entries(queue, most)
-            # What failed here before the agent took it off stays at the front.
-            left = [each for each in found if not store.is_over(_source_id(queue, each))]
-            if len(left) >= MAX_MIRRORED or len(found) < most:
-                return left[:MAX_MIRRORED]
-            most *= 2
-
-    def entries(self, queue: str, most: int) -> Sequence[Entry]:
-        """Return the front of a queue.
-
-        Raises:
-            ClearmlError: the server does not answer, or has no such queue.
-        """
+        """Return the front of a queue, without what failed here before the agent took it off."""
         try:
             # A regular expression, in which the server also finds parts of names.
-            found = self._client.queues.get_all(name=f"^{re.escape(queue)}$", max_task_entries=most)
+            found = self._client.queues.get_all(name=f"^{re.escape(queue)}$", max_task_entries=MAX_READ)
         except Exception as error:
             raise ClearmlError(f"ClearML's server does not answer: {_line(error)}") from error
         if not found:
             raise ClearmlError(f'ClearML has no queue "{queue}"')
-        return [(str(each.task), str(each.added)) for each in found[0].entries or []]
+        entries = [(str(each.task), str(each.added)) for each in found[0].entries or []]
+        left = (each for each in entries if not store.is_over(_source_id(queue, each)))
+        return list(islice(left, MAX_MIRRORED))
 
 
 def mirror(entries: Mapping[str, Sequence[Entry]], store: TaskStore, now: float) -> None:

@@ -1,4 +1,4 @@
-"""The cards of one machine as a ledger counts them, and which waiting task gets some next. Pure.
+"""The cards of one machine, and which waiting task gets some next. Pure.
 
 Queues are asked in the order in which they are listed. Only the first task of a queue can start, so that none
 overtakes another of its queue. A task of a later queue may overtake the first one of an earlier queue that
@@ -7,7 +7,7 @@ has no room, but not for ever: one that was overtaken `PATIENCE` times has the f
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -17,9 +17,7 @@ from baremetal.queues import ServedQueue
 from baremetal.task import Task
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from ledger.ledger import Ledger
-from ledger.placement_request import Placement, PlacementRequest, RequestedShare
 from modes.facts import NodeFact, PodFact
-from modes.fraction import Fraction
 from modes.units import POOL, Amounts
 
 NAMESPACE = "tasks"
@@ -56,22 +54,31 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """What an admin should know, such as that nothing limits processes."""
 
     def next_start(self, running: Iterable[Task], first: Mapping[str, Task]) -> Start | None:
-        """Return the next task that has room; None if none has.
+        """Return the next task that has room, on the fullest cards that hold it; None if none has.
 
         `running` have slices. `first` has the task of each queue that starts next, if it has tasks.
         """
-        ledger, kept = self.ledger(running), frozenset[int]()
-        overtook: list[int] = []
+        free, overtook = self.free(running), list[int]()
+        cards = [card for card in self.cards if card.uuid not in self.faults]
         for queue in self.queues:
             if (task := first.get(queue.name)) is None:
                 continue
-            if (cards := self._place(ledger, queue.fraction)) is not None:
-                return Start(task.number, queue, cards, tuple(overtook))
+            count, slices = queue.fraction.gpus, queue.fraction.slices_on_each
+            cards.sort(key=lambda card: (free[card.index], card.index))
+            if len(fitting := [card for card in cards if free[card.index] >= slices]) >= count:
+                return Start(task.number, queue, tuple(fitting[:count]), tuple(overtook))
             overtook.append(task.number)
-            if task.overtaken >= PATIENCE:
-                kept |= self._freest(ledger, queue.fraction.gpus, kept)
-                ledger.set_node(self._node(kept))
+            if task.overtaken >= PATIENCE and count <= len(cards):
+                cards = cards[:-count]  # the freest are kept for it
         return None
+
+    def free(self, running: Iterable[Task]) -> dict[int, int]:
+        """Return the free slices of each card."""
+        free = {card.index: self.slices_per_gpu for card in self.cards}
+        for task in running:
+            for index in free.keys() & task.indices:
+                free[index] -= self.slices_of(task)
+        return free
 
     def ledger(self, running: Iterable[Task], waiting: Iterable[Task] = ()) -> Ledger:
         """Return a ledger with the machine as its node, and tasks as pods."""
@@ -82,18 +89,15 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     def write_to(self, ledger: Ledger, running: Iterable[Task], waiting: Iterable[Task]) -> None:
         """Replace what a ledger has; waiting tasks of queues that are not served are left out."""
         slices = {queue.name: queue.fraction.slices for queue in self.queues}
-        pods = [
-            _pod(task, self.name, tuple([(each, task.slices) for each in task.indices])) for task in running
-        ]
+        held = [(task, self.slices_of(task)) for task in running]
+        pods = [_pod(task, self.name, tuple([(at, each) for at in task.indices])) for task, each in held]
         known = [task for task in waiting if task.submission.queue in slices]
         pods += [_pod(task, None, ((POOL, slices[task.submission.queue]),)) for task in known]
         ledger.replace([self._node()], pods)
 
-    def free(self, ledger: Ledger) -> dict[int, int]:
-        """Return the free slices of each card; negative where more is held than there is."""
-        node, given = ledger.node(self.name), {card.index for card in self.cards}
-        gpus = node.gpus if node is not None else ()
-        return {gpu.index: gpu.capacity - gpu.used for gpu in gpus if gpu.index in given}
+    def slices_of(self, task: Task) -> int:
+        """Return the slices of each card that a task holds, also of one that began when cards had others."""
+        return -(-task.slices * self.slices_per_gpu // task.slices_per_gpu)
 
     def indices_of(self, task: Task) -> tuple[int, ...]:
         """Return the driver's numbers of those cards of a task that are given."""
@@ -101,32 +105,15 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     def usage(self, running: Iterable[Task]) -> str:
         """Return one line: how much of the machine is in use."""
-        used = sum(task.slices * len(task.indices) for task in running)
+        used = sum(self.slices_of(task) * len(task.indices) for task in running)
         cards = f"{used / self.slices_per_gpu:.4f}".rstrip("0").rstrip(".")
         count = len(self.cards)
         return f"{cards} of {count} GPUs in use ({used} of {count * self.slices_per_gpu} slices)"
 
-    def _place(self, ledger: Ledger, fraction: Fraction) -> tuple[Gpu, ...] | None:
-        found = ledger.place(PlacementRequest(RequestedShare(fraction, writes_limits=False)), 0.0)
-        if not isinstance(found, Placement) or found.node is None:
-            return None
-        return tuple(card for card in self.cards if card.index in found.indices)
-
-    def _freest(self, ledger: Ledger, count: int, but: Collection[int]) -> frozenset[int]:
-        """Return the cards in service with most free slices; none if there are fewer than `count`."""
-        free = self.free(ledger)
-        usable = sorted(free.keys() - self._lost() - set(but), key=lambda each: (-free[each], each))
-        return frozenset(usable[:count] if len(usable) >= count else ())
-
-    def _lost(self) -> frozenset[int]:
-        return frozenset(card.index for card in self.cards if card.uuid in self.faults)
-
-    def _node(self, kept: Collection[int] = ()) -> NodeFact:
-        """Return the machine as a node; nothing may get cards that are `kept`."""
+    def _node(self) -> NodeFact:
         cards, slices = self.cards, self.slices_per_gpu
         models = tuple(card.model.replace(" ", "-") for card in cards)
         memory = min((card.memory_mib for card in cards), default=0)
-        numa = tuple(card.numa_node for card in cards if card.numa_node is not None)
         return NodeFact(
             name=self.name,
             labels={GPU_MEMORY_LABEL: str(memory), GPU_PRODUCT_LABEL: models[0] if models else ""},
@@ -135,9 +122,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
             gpu_mib=memory,
             cards=tuple((card.index, card.memory_mib) for card in cards),
             card_models=models,
-            card_numa=numa if len(numa) == len(cards) and len(set(numa)) > 1 else (),
             agent="serving",
-            cordoned=self._lost().union(kept),
+            cordoned=frozenset(card.index for card in cards if card.uuid in self.faults),
         )
 
 

@@ -28,7 +28,6 @@ class MachinePage:
 
     def __init__(self, folder: Path) -> None:
         self.source = LocalSource(Ledger())
-        self.source.missing = "`machine run` has not reported yet what it serves: try again"
         about = About(role=lambda: self._role, created=self._created, why_waiting=self._why)
         self.app = Page(self.source, about)
         self._folder = folder
@@ -61,7 +60,6 @@ class MachinePage:
         machine.write_to(self.source.ledger, running, waiting)
         for name in {*before, machine.name, None}:
             self.source.mark(name)
-        self.source.missing = None
 
     def _created(self, _namespace: str, number: str) -> str:
         task = self._tasks.get(number)

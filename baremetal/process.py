@@ -170,7 +170,10 @@ class _Process:
         named = {numbers[number] for number in wanted or ()}.union(*[task.gpus for task in store.running()])
         for uuid in sorted(named - {gpu.uuid for gpu in gpus}):
             self._lost[uuid] = f"{uuid} is out of service: the driver does not list it"
-        self._check(store, len(cards) + len(self._lost))
+        there = len(cards) + len(self._lost)
+        for queue in self._options.queues:
+            if (count := queue.fraction.gpus) > there:
+                raise CannotRunError(f'queue "{queue.name}" asks for {count} cards, and --gpus gives {there}')
         return Machine(
             name=socket.gethostname(),
             cards=cards,
@@ -179,18 +182,6 @@ class _Process:
             numbers=numbers,
             warnings=tuple(_warnings(self._limits, self._options.queues)),
         )
-
-    def _check(self, store: TaskStore, cards: int) -> None:
-        policy = self._options.policy
-        for queue in self._options.queues:
-            if (count := queue.fraction.gpus) > cards:
-                raise CannotRunError(f'queue "{queue.name}" asks for {count} cards, and --gpus gives {cards}')
-        per_gpu = policy.slices_per_gpu
-        if others := [task.number for task in store.running() if task.slices_per_gpu != per_gpu]:
-            raise CannotRunError(
-                f"task {others[0]} runs with slices of another size than those of policy"
-                f' "{policy.name}": wait for it, or start a runner with the former policy and cancel it'
-            )
 
 
 def _forget(store: TaskStore, folder: Path) -> None:

@@ -11,8 +11,8 @@ from modes.fraction import Fraction
 from policies.model.effective import EffectivePolicy
 from policies.model.problems import printable, quoted
 
-MAX_CARDS, MAX_SHARE = 64, 16
-"""Numbers in `--gpus`, and characters of a queue's share."""
+MAX_SHARE = 16
+"""Characters of a queue's share."""
 _CARDS = re.compile(r"([0-9]{1,3})(?:-([0-9]{1,3}))?", re.ASCII)
 
 _LIST = re.compile(r"=[0-9.]+,", re.ASCII)
@@ -39,14 +39,11 @@ def read_gpus(text: str) -> tuple[int, ...] | None:
     """
     if text == "all":
         return None
-    parts = [_CARDS.fullmatch(part) for part in text.split(",", MAX_CARDS)]
+    parts = [_CARDS.fullmatch(part) for part in text.split(",")]
     ranges = [range(int(part[1]), int(part[2] or part[1]) + 1) for part in parts if part is not None]
-    numbers = [number for each in ranges for number in each]
-    if len(ranges) != len(parts) or not all(ranges) or len(numbers) > MAX_CARDS:
+    if len(ranges) != len(parts) or not all(ranges):
         raise ValueError(f"--gpus {quoted(text)}: write numbers such as 0-2 or 0,1, or all")
-    if len(set(numbers)) != len(numbers):
-        raise ValueError(f"--gpus {quoted(text)} names a card twice")
-    return tuple(sorted(numbers))
+    return tuple(sorted({number for each in ranges for number in each}))
 
 
 def numbers_of(gpus: Sequence[Gpu], before: Mapping[int, str]) -> dict[int, str]:
@@ -129,4 +126,4 @@ def share_of(text: str, policy: EffectivePolicy) -> Fraction | None:
     if rest:
         parts = (each for each in policy.fractions.values() if not each.is_whole)
         return next((each for each in parts if each.ratio[0] * wanted[1] == wanted[0] * each.ratio[1]), None)
-    return Fraction(cards * policy.slices_per_gpu, policy.slices_per_gpu) if cards <= MAX_CARDS else None
+    return Fraction(cards * policy.slices_per_gpu, policy.slices_per_gpu)

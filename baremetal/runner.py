@@ -7,10 +7,11 @@ of every task. A task's slices are free again only when nothing of it runs any m
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -20,16 +21,14 @@ from agent.shares import RefusedError
 from baremetal.attempt import Attempt, Exit
 from baremetal.job import JobFile
 from baremetal.machine import Machine, Start
-from baremetal.store import TASKS, TaskStore
+from baremetal.store import TASKS, TaskStore, is_full
 from baremetal.supervisor import LOG
 from baremetal.task import Task, TaskState
 from service.log import get_logger
 
 MAX_LOG_BYTES = 2**30
 """Of one task."""
-MAX_ATTEMPTS = 3
-"""Of a task that does not begin."""
-RETRY_SECONDS = 5.0
+RETRY_SECONDS = 10.0
 """After a start that never began, nothing of its queue starts for so long: what broke may be well again."""
 
 
@@ -54,7 +53,7 @@ class Runner:
         self._clock = clock
         self._pauses: dict[str, float] = {}
         """Until when nothing of a queue starts."""
-        self._identity = store.identity()
+        self._identity = identity(folder)
         self._running: dict[int, Task] = {}
         """Whose slices are taken."""
         self._supervisors: dict[int, subprocess.Popen[bytes]] = {}
@@ -76,9 +75,8 @@ class Runner:
         self._follow_tasks()
         self._follow_cards(faults)
         self._bound_logs()
-        for task in [each for each in self._store.running() if each.cancelled]:
-            with self._logged(task):
-                self._attempt(task).end()
+        if is_full(self._folder):
+            return
         now, names = self._clock(), [queue.name for queue in self._machine.queues]
         names = [name for name in names if self._pauses.get(name, now) <= now]
         while start := self._machine.next_start(self._running.values(), self._store.first(names)):
@@ -97,19 +95,26 @@ class Runner:
         attempt = self._attempt(task)
         try:
             self._supervisors[task.number] = attempt.start(self._job_of(task, attempt))
-        except (OSError, RefusedError, CdiError) as error:
+        except RefusedError as error:
+            self._end(task, "failed", time.time(), None, str(error))
+        except (OSError, CdiError) as error:
             self._log.error("task cannot be started", task=task.number, error=str(error))
             # It may have begun all the same, as where descriptors ran out: the next look finds out.
             self._store.update(task.number, note=f"it could not be started: {error}")
 
     def _follow_tasks(self) -> None:
-        """Find out what became of tasks that run."""
+        """Find out what became of tasks that run, and end those that are cancelled."""
+        cancelled = {task.number for task in self._store.running() if task.cancelled}
         for task in list(self._running.values()):
             supervisor = self._supervisors.get(task.number)
-            # One that has not begun yet would be kept from it by who asks.
-            if supervisor is None or supervisor.poll() is not None:
-                with self._logged(task):
+            try:
+                if task.number in cancelled:
+                    self._attempt(task).end()
+                # One that has not begun yet would be kept from it by who asks.
+                if supervisor is None or supervisor.poll() is not None:
                     self._look(task)
+            except OSError as error:
+                self._log.error("it is unknown how a task ended", task=task.number, error=str(error))
 
     def _bound_logs(self) -> None:
         """Empty logs that are too long: what writes them appends, and goes on at the new end."""
@@ -128,36 +133,35 @@ class Runner:
         if state != "running" and not (is_lost and not attempt.sweep()):
             self._ended(self._store.task(task.number) or task, state)
 
-    @contextlib.contextmanager
-    def _logged(self, task: Task) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            self._log.error("it is unknown how a task ended", task=task.number, error=str(error))
-
     def _ended(self, task: Task, state: Exit | None) -> None:
         """Note how a task ended, or have it wait again if it never began."""
-        if state is None and not task.cancelled:
-            self._pauses[task.submission.queue] = self._clock() + RETRY_SECONDS
-        if state is None and not task.cancelled and task.attempt < MAX_ATTEMPTS:
-            self._store.put_back(task)
-        else:
-            how, note = _outcome(task, state)
+        if task.cancelled:
             at, code = (state.at, state.code) if state is not None else (time.time(), None)
-            self._store.update(task.number, state=how, ended_at=at, exit_code=code, note=note)
-            self._log.info("task ended", task=task.number, state=how, exit_code=code, note=note)
+            self._end(task, "cancelled", at, code, task.note)
+        elif state is None:
+            self._pauses[task.submission.queue] = self._clock() + RETRY_SECONDS
+            log = attempt_folder(self._folder, task) / LOG
+            self._store.put_back(task, task.note or f"it did not begin: see {log}")
+            self._forget(task)
+        elif state.code is None:
+            self._end(task, "lost", state.at, None, f"it may not have done all its work: {state.why}")
+        else:
+            self._end(task, "failed" if state.code else "succeeded", state.at, state.code, task.note)
+
+    def _end(self, task: Task, how: TaskState, at: float, code: int | None, note: str) -> None:
+        self._store.update(task.number, state=how, ended_at=at, exit_code=code, note=note)
+        self._log.info("task ended", task=task.number, state=how, exit_code=code, note=note)
+        self._forget(task)
+
+    def _forget(self, task: Task) -> None:
         del self._running[task.number]
         self._supervisors.pop(task.number, None)
 
     def _follow_cards(self, faults: Mapping[str, str]) -> None:
         """Take cards out of service or back into it, and say so of the tasks on them."""
-        known = self._machine.faults
-        if faults == known:
+        if faults == self._machine.faults:
             return
-        for uuid in faults.keys() - known.keys():
-            self._log.error("GPU is out of service", uuid=uuid, reason=faults[uuid])
-        for uuid in known.keys() - faults.keys():
-            self._log.info("GPU is in service again", uuid=uuid)
+        self._log.warning("GPUs that are out of service", reasons=sorted(faults.values()))
         self._machine = msgspec.structs.replace(self._machine, faults=dict(faults))
         self._store.write_machine(self._machine)
         self._report_lost()
@@ -169,15 +173,9 @@ class Runner:
                 self._store.update(task.number, note=faults[uuid])
 
 
-def _outcome(task: Task, state: Exit | None) -> tuple[TaskState, str]:
-    """Return how a task ended, and one line for its user."""
-    if task.cancelled:
-        return "cancelled", task.note
-    if state is None:
-        return "failed", task.note or f"it did not begin in {MAX_ATTEMPTS} attempts: see its log"
-    if state.code is None:
-        return "lost", f"it may not have done all its work: {state.why}"
-    return "failed" if state.code else "succeeded", task.note
+def identity(folder: Path) -> str:
+    """Return a name for the tasks of a folder: containers and variables carry it."""
+    return hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
 
 
 def attempt_folder(folder: Path, task: Task) -> Path:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
+import shutil
 import sqlite3
 import stat
 from collections.abc import Collection, Iterator
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 LOCK, TASKS, FILE = "runner.lock", "tasks", "tasks.sqlite"
 """In the folder; `TASKS` holds the attempts."""
+RESERVE_BYTES = 256 * 2**20
+"""Free on the disk, or nothing starts: by these it can be written how tasks end that run."""
 BUSY_SECONDS = 60.0
 """A writer waits at most so long for another."""
 _VERSION = 1
@@ -65,6 +67,11 @@ def own_folder(state: Path) -> Path:
         raise StoreError(f"{state} cannot be used: {why}; name a folder of your own with --state") from error
 
 
+def is_full(folder: Path) -> bool:
+    """Whether the disk of a folder has too little room for tasks to start."""
+    return shutil.disk_usage(folder).free < RESERVE_BYTES
+
+
 class TaskStore:
     """The tasks of one machine, in a file of `folder`. A process has one for itself, in one thread.
 
@@ -95,7 +102,7 @@ class TaskStore:
             known = next(self._tasks("WHERE source_id = ?", submission.source_id), None)
             if known is None:
                 self._write(Task(submission=submission, submitted_at=now))
-                return int(self._value("SELECT last_insert_rowid()"))
+                return self._number("SELECT last_insert_rowid()")
             if known.state == "waiting" and known.submission != submission:
                 self._write(msgspec.structs.replace(known, submission=submission))
             return known.number
@@ -118,10 +125,10 @@ class TaskStore:
                 self._change(other.number, "waiting", overtaken=other.overtaken + 1)
         return task
 
-    def put_back(self, task: Task) -> None:
+    def put_back(self, task: Task, note: str = "") -> None:
         """Have a task wait again that never began, in its old place."""
         again = {"attempt": task.attempt + 1, "gpus": (), "indices": (), "slices": 0, "started_at": None}
-        self.update(task.number, state="waiting", **again)
+        self.update(task.number, state="waiting", note=note, **again)
 
     def update(self, number: int, **changes: Any) -> Task | None:
         """Change fields of a task that runs, such as its state, and return it; None if it does not run."""
@@ -166,29 +173,22 @@ class TaskStore:
         """Remove the tasks that ended before a time."""
         self._rows(f"DELETE FROM task WHERE state IN {OVER} AND ended_at < ?", before)  # noqa: S608 our own
 
-    def identity(self) -> str:
-        """Return a name for this store, made when it was: containers and variables carry it."""
-        made = secrets.token_hex(4)
-        self._rows("INSERT OR IGNORE INTO machine (key, value) VALUES ('identity', ?)", made)
-        return str(self._value("SELECT value FROM machine WHERE key = 'identity'"))
-
     def write_machine(self, machine: Machine) -> None:
         """Keep what the runner says of the machine, for those who only read."""
-        insert = "INSERT OR REPLACE INTO machine (key, value) VALUES ('machine', ?)"
-        self._rows(insert, msgspec.json.encode(machine))
+        self._rows("INSERT OR REPLACE INTO machine VALUES ('machine', ?)", msgspec.json.encode(machine))
 
     def read_machine(self) -> Machine | None:
         """Return what the last runner said of the machine; None if there was none of this release."""
         from baremetal.machine import Machine  # noqa: PLC0415 help of commands does not wait for the ledger
 
-        said = self._value("SELECT value FROM machine WHERE key = 'machine'")
         with contextlib.suppress(msgspec.ValidationError):
-            return msgspec.json.decode(said, type=Machine) if said is not None else None
+            for [said] in self._rows("SELECT value FROM machine WHERE key = 'machine'"):
+                return msgspec.json.decode(said, type=Machine)
         return None
 
     def version(self) -> int:
         """Return a number that changes when another process changes something."""
-        return int(self._value("PRAGMA data_version"))
+        return self._number("PRAGMA data_version")
 
     def _change(self, number: int, of: TaskState, **changes: Any) -> Task | None:
         """Change a task that is in a state, and return it; None if it is in another. In a transaction."""
@@ -209,22 +209,20 @@ class TaskStore:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
-        self._rows("BEGIN IMMEDIATE")
         try:
-            yield
-            self._rows("COMMIT")
-        except BaseException:
-            with contextlib.suppress(StoreError):  # SQLite may have done so itself
-                self._rows("ROLLBACK")
-            raise
+            with self._db:
+                self._db.execute("BEGIN IMMEDIATE")
+                yield
+        except sqlite3.Error as error:
+            raise StoreError(f"the tasks cannot be read or written: {error}") from error
 
     def _tasks(self, where: str, *values: Any) -> Iterator[Task]:
         for number, task in self._rows(f"SELECT number, task FROM task {where}", *values):  # noqa: S608 our own
             yield msgspec.structs.replace(msgspec.json.decode(task, type=Task), number=number)
 
-    def _value(self, statement: str, *values: Any) -> Any:
-        rows = self._rows(statement, *values)
-        return rows[0][0] if rows else None
+    def _number(self, statement: str) -> int:
+        [[number]] = self._rows(statement)
+        return int(number)
 
     def _rows(self, statement: str, *values: Any) -> list[Any]:
         try:

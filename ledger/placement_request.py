@@ -280,6 +280,8 @@ class Demands(msgspec.Struct, frozen=True, gc=False):
     same_model: bool = False
     """Whether all pods of the owner get GPUs of one model: the first placed pod decides which."""
     assume: Assumption | None = None
+    awaits_names: bool = False
+    """Whether agents may offer their cards under the policy's names soon, as the policy has just changed."""
 
     @property
     def reservation(self) -> str | None:
@@ -369,6 +371,8 @@ class Unschedulable(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether it is unknown if a node could: the demands take too long to compare with all nodes."""
     is_for_now: bool = False
     """Whether nodes could hold it once pods there end, although it cannot wait for that."""
+    lacks_names: bool = False
+    """Whether the nearest nodes offer no GPUs under the policy's names."""
 
 
 class OverQuota(msgspec.Struct, frozen=True):

@@ -35,6 +35,8 @@ def check(
 ) -> None:
     """Check policies and the values of charts: every mistake with its line, and what to write instead.
 
+    Each path is checked for itself: several values files are not merged, as Helm would.
+
     Exit status: 0 fine, 1 mistakes, 2 something cannot be read.
     """
     # Here and not above: help does not wait for the policies' code.

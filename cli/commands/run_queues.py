@@ -2,19 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from baremetal.store import state_folder
 from cli.options import PoliciesOption, fail, read_policies
 from cli.task_options import StateOption
-from policies.model.problems import quoted
+from policies.model.problems import PolicyError, did_you_mean, quoted
 from service.options import DEFAULT_POLICIES, LogFormat, LogLevel
 
 if TYPE_CHECKING:
+    from policies.loading.strict_yaml import Document
     from policies.model.effective import EffectivePolicy
+
+
+def _configured(context: typer.Context, file: Path | None) -> Path | None:
+    """Take what a file says as defaults of the options, or end the command with the first mistake in it."""
+    if file is None:
+        return None
+    from policies.loading.strict_yaml import read_documents  # noqa: PLC0415 help does not wait for YAML
+
+    try:
+        documents = read_documents(str(file), file.read_bytes())
+    except OSError as error:
+        fail(f"--config {file} cannot be read: {error.strerror}")
+    except PolicyError as error:
+        fail(str(error))
+    if len(documents) != 1 or not isinstance(documents[0].data, dict):
+        fail(f"--config {file} must be one mapping, such as `queue: {{half_gpu: 0.5}}`")
+    options = {param.opts[0].removeprefix("--"): param for param in context.command.params}
+    del options["config"], options["more_queues"]
+    defaults = [_default(documents[0], key, options) for key in documents[0].data]
+    context.default_map = dict(defaults)
+    return file
+
+
+def _default(document: Document, key: str, options: Mapping[str, Any]) -> tuple[str, Any]:
+    """Return the name of a parameter, and its value in a file."""
+    value, option = document.data[key], options.get(key)
+    if option is None:
+        fail(str(document.problem((key,), f"is no option of `machine run`{did_you_mean(key, options)}")))
+    if option.multiple and isinstance(value, dict):
+        return option.name, [f"{name}={each}" for name, each in value.items()]
+    if option.multiple or isinstance(value, dict | list):
+        rule = "must be a mapping from names of queues" if option.multiple else "must be one value"
+        fail(str(document.problem((key,), rule)))
+    return option.name, value
 
 
 def run_queues(  # noqa: PLR0913 each is an option of the command
@@ -64,6 +100,16 @@ def run_queues(  # noqa: PLR0913 each is an option of the command
     ] = None,
     log_level: Annotated[LogLevel, typer.Option(help="Minimum level that is logged.")] = "info",
     log_format: Annotated[LogFormat, typer.Option(help="JSON lines, lines for people, or auto.")] = "auto",
+    config: Annotated[  # noqa: ARG001 read before the others
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            show_default="none",
+            is_eager=True,
+            callback=_configured,
+            help="YAML file with these options, such as `queue: {half_gpu: 0.5}`; those that are typed win.",
+        ),
+    ] = None,
 ) -> None:
     """Run queues on the GPUs of this machine: each task gets its share of a card, or whole cards.
 

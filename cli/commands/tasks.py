@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from baremetal.store import StoreError, TaskStore
+from baremetal.store import StoreError, TaskStore, is_full
 from baremetal.task import OVER, Task
 from cli.options import OutputFormat, OutputOption, fail
 from cli.printing import camel, facts, rfc3339, say, say_json, table
@@ -43,6 +43,8 @@ def tasks(*, output: OutputOption = OutputFormat.TEXT, state: StateOption = None
         say_json([_as_json(task) for task in listed])
         return
     lines = list(_machine_lines(machine, running, runs=is_running(folder)))
+    if is_full(folder):
+        lines.append("the disk is full: nothing starts until there is room")
     rows = [("NUMBER", "QUEUE", "STATE", "GPUS", "SLICES", "TIME", "COMMAND"), *map(_row, listed)]
     say("\n".join([*lines, table(rows) if listed else "no tasks"]))
 

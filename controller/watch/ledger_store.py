@@ -20,7 +20,7 @@ from controller.watch.resources import SeenNode, SeenPod
 from ledger.claimed_cards import CardClaim, OfferedSlice
 from ledger.ledger import Ledger
 from ledger.messages import NodeState
-from ledger.placement_request import PlacementRequest, PlacementResult
+from ledger.placement_request import PlacementRequest, PlacementResult, Unschedulable
 from ledger.use import PodUses
 from modes.facts import NodeAgent, PodFact, PodKey
 from service.changes import Changes
@@ -28,6 +28,8 @@ from service.yielding import FACTS_AT_ONCE, CooperativeYield
 
 Clock = Callable[[], float]
 """Seconds of a monotonic clock."""
+LATE_SECONDS = 180.0
+"""Until the kubelets and agents of all nodes have changed policies."""
 QUIET_SECONDS = 75.0
 """A watch reports at least once a minute. After a longer silence, pods may exist that it has not reported."""
 
@@ -97,6 +99,8 @@ class LedgerStore:
         self.agents_listed = False
         self.lifted: dict[PodKey, SeenPod] = {}
         """Pods whose gate is being removed, or was, as last watched with it: they count as placed pods."""
+        self._in_vain: dict[tuple[str, str], float] = {}
+        """By mode and pool: since when pods ask for names that no node offers."""
         self._readers: list[Changes] = []
         self.on_pod: Callable[[SeenPod], None] = lambda _: None
         """Called for each pod that is added or changed."""
@@ -121,8 +125,14 @@ class LedgerStore:
         self._readers.remove(changes)
 
     def place(self, ask: PlacementRequest) -> PlacementResult:
-        """Place one request in the ledger."""
-        return self.ledger.place(ask, self._clock(), self._known_until())
+        """Place one request in the ledger; it waits for names that nobody offers since a moment."""
+        now, key = self._clock(), (ask.share.mode, ask.share.pool)
+        found = self.ledger.place(ask, now, self._known_until())
+        if not isinstance(found, Unschedulable):
+            self._in_vain.pop(key, None)
+        elif found.lacks_names and now - self._in_vain.setdefault(key, now) < LATE_SECONDS:
+            return self.ledger.place(ask.with_demands(awaits_names=True), now, self._known_until())
+        return found
 
     def expire(self) -> bool:
         """End expired reservations, and count claims again, as many as one step may.

@@ -248,6 +248,6 @@ def _key(request: PlacementRequest) -> Hashable:
     # With the size and the mode, these decide whether memory binds the pod, and whether it needs an agent.
     limits = share.writes_limits, share.instance is not None
     of_mode = share.mode, share.resource_unit, share.pool, tuple([name for name, _ in share.extended])
-    of_cards = request.demands.kinds, request.keeps_model
+    of_cards = request.demands.kinds, request.keeps_model, request.demands.awaits_names
     constraints = selector, asked.required_terms, asked.tolerations, asked.node_name
     return of_mode, fraction, limits, of_cards, constraints

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from enum import IntEnum
 
+import msgspec
+
 from kube.names import GPU_COUNT_LABEL, GPU_MEMORY_LABEL, GPU_RESOURCE, SHARED_GPU_RESOURCE
 from ledger.placement.cards import card_sets, demand, layout
 from ledger.placement_request import PlacementRequest, Unschedulable
@@ -76,8 +78,18 @@ def agent_serves(node: NodeFact, request: PlacementRequest) -> bool:
     return not request.share.needs_agent or node.agent in {"serving", "unknown"}
 
 
+def as_offered(node: NodeFact, request: PlacementRequest) -> NodeFact:
+    """Return a node as its agent will offer its cards, if the pod waits for that."""
+    share = request.share
+    if not (request.demands.awaits_names and node.cards) or share.mode_type.gpu_count(node) is not None:
+        return node
+    gpus = tuple([(index, 0) for index, _ in node.cards])
+    return msgspec.structs.replace(node, gpus=gpus, slices_per_gpu=0, pool=share.pool, pooled_gpus=len(gpus))
+
+
 def gpu_obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:
     """The first obstacle in a node's GPUs: names, slices, number, memory, agent."""
+    node = as_offered(node, request)
     share, mode, fraction = request.share, request.share.mode_type, request.share.fraction
     count = mode.gpu_count(node)
     if count is None or share.resource_unit not in mode.resource_units(node):
@@ -154,4 +166,4 @@ def why_unschedulable(
         pool=request.share.pool[:_MAX_NAME],
         other=GPU_RESOURCE if request.share.pool == SHARED_GPU_RESOURCE else SHARED_GPU_RESOURCE,
     )
-    return Unschedulable(text)
+    return Unschedulable(text, lacks_names=nearest[1] in {Obstacle.NO_GPUS, Obstacle.OTHER_NAME})

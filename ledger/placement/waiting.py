@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ledger.accounts import Claim, ClaimKey, add_amounts
 from ledger.placement.candidates import Candidates
 from ledger.placement.cards import card_sets
-from ledger.placement.feasibility import takes_now
+from ledger.placement.feasibility import as_offered, takes_now
 from ledger.placement.gpu_kinds import KnownKinds
 from ledger.placement_request import Assumption, PlacementRequest
 from modes.facts import NodeFact
@@ -117,7 +117,8 @@ def capacity_of(candidates: Candidates, request: PlacementRequest) -> int:
 def _capacities(candidates: Candidates, request: PlacementRequest) -> Mapping[int, _Capacity]:
     """Return the capacities of the nodes that take pods now, or of all if none does, by MiB of the share."""
     found: dict[int, _Capacity] = {}
-    share, samples = request.share, list(candidates.samples())
+    share = request.share
+    samples = [(as_offered(node, request), count) for node, count in candidates.samples()]
     now = [(node, count) for node, count in samples if takes_now(node, request)]
     for node, count in now or samples:
         for indices, gpu_mib in _parts(node, candidates, request):

@@ -54,30 +54,6 @@ def why_lost(attempt):
     return state.why
 
 
-def test_a_command_that_ended_says_how(attempt):
-    attempt.start(job("sh", "-c", "echo said; exit 4")).wait()
-    state = attempt.state()
-    assert isinstance(state, Exit)
-    assert state.code == 4
-    assert (attempt.folder / "log").read_text() == "said\n"
-
-
-def test_what_runs_is_found_again_by_another_runner(attempt):
-    started = attempt.start(job("sleep", "1000"))
-    found = running(Attempt(attempt.folder, attempt.mark))
-    assert found == "running"
-    Attempt(attempt.folder, attempt.mark).end()
-    started.wait()
-    assert attempt.state().code == -signal.SIGTERM
-
-
-def test_an_attempt_that_nobody_started_never_begins(attempt):
-    assert attempt.state() is None
-    attempt.start(job("touch", str(attempt.folder / "ran"))).wait()
-    assert attempt.state() is None
-    assert not (attempt.folder / "ran").exists()
-
-
 def test_a_supervisor_that_was_killed_has_vanished_and_all_of_its_session_is_swept_away(attempt):
     killed(attempt, job("sh", "-c", "(sleep 1000 & echo $! > pid; wait) & wait"))
     assert why_lost(attempt) == "its supervisor was killed"
@@ -100,15 +76,6 @@ def test_what_went_into_a_session_of_its_own_is_found_by_its_mark(attempt, tmp_p
     started.wait()
     eventually(attempt.sweep, "nothing is left")
     assert stat_of(pid) is None
-
-
-def test_processes_of_others_are_left_alone(attempt):
-    bystander = subprocess.Popen(["sleep", "1000"], start_new_session=True)
-    killed(attempt, job("sleep", "1000"))
-    eventually(attempt.sweep, "nothing is left")
-    assert bystander.poll() is None
-    bystander.kill()
-    bystander.wait()
 
 
 def test_after_a_reboot_what_ran_has_vanished_whoever_has_its_number_now(attempt, monkeypatch):
@@ -143,19 +110,6 @@ def test_a_session_that_has_the_number_of_a_supervisor_by_now_is_left_alone(atte
     assert stranger.poll() is None
     stranger.kill()
     stranger.wait()
-
-
-def test_processes_that_other_users_hide_do_not_keep_a_card(attempt, monkeypatch):
-    killed(attempt, job("sleep", "1000"))
-    known = attempts.stat_of
-
-    def stat(pid):
-        if pid == 1:
-            raise PermissionError(13, "Permission denied")
-        return known(pid)
-
-    monkeypatch.setattr(attempts, "stat_of", stat)
-    eventually(attempt.sweep, "nothing is left")
 
 
 def test_a_systemd_that_does_not_answer_does_not_hold_the_runner_up(attempt, monkeypatch, capfd):

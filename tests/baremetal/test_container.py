@@ -11,7 +11,6 @@ from agent.policy_compiler import part_for_nodes
 from agent.shares import RefusedError
 from baremetal.container import ContainerJobs, find_runtime
 from baremetal.job import ShareLimits, shares
-from baremetal.task import Submission
 from policies.loading.loader import load_policies
 from tests.baremetal.support.machine import cards, policy, submission, task
 
@@ -51,13 +50,16 @@ def job_of(given, limits, folder, cdi, image=IMAGE):
 
 
 def test_a_container_gets_the_devices_of_its_cards_and_of_its_share(tmp_path, cdi, library):
-    given = task(indices=(1,), slices=4, submission=submission("half", "python", "train.py"))
+    here = submission("half", "python", "train.py", folder="/home/me/code")
+    given = task(indices=(1,), slices=4, submission=here)
     job = job_of(given, limits_of(policy(), library), tmp_path, cdi)
     assert job.command == (
         *("/usr/bin/podman", "run", "--name", "fraction-injector-box-1-2"),
         *("--label", "fraction-injector.task=box/1/2"),
         "--device=nvidia.com/gpu=GPU-1",
         "--device=clearml-injector.io/slices=GPU-1-4-of-8",
+        "--mount=type=bind,source=/home/me/code,target=/home/me/code",
+        "--workdir=/home/me/code",
         IMAGE,
         "python",
         "train.py",
@@ -85,14 +87,6 @@ def test_whole_cards_have_no_limit_and_without_a_library_no_share_has(tmp_path, 
     ]
     unlimited = job_of(task(), limits_of(policy()), tmp_path, cdi)
     assert [each for each in unlimited.command if "device" in each] == ["--device=nvidia.com/gpu=GPU-0"]
-
-
-def test_the_folder_of_the_submission_is_the_containers_too(tmp_path, cdi):
-    here = Submission(queue="half", command=("true",), folder="/home/me/code")
-    command = job_of(task(submission=here), limits_of(policy()), tmp_path, cdi).command
-    assert {"--mount=type=bind,source=/home/me/code,target=/home/me/code", "--workdir=/home/me/code"} < set(
-        command
-    )
 
 
 @pytest.fixture

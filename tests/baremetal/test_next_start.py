@@ -45,19 +45,6 @@ def test_the_example_puts_two_cards_a_quarter_and_a_half_on_three_cards_and_the_
     assert [(each.task, indices(each)) for each in start_all(queues, waiting, box)] == [(4, (0,))]
 
 
-def test_a_task_without_room_is_not_overtaken_by_another_of_its_queue():
-    queues, box = served("half=0.5"), machine(1)
-    box.adopt(held(9, 6, 0))
-    assert box.next_start({"half": first(1)}, *queues) is None
-
-
-def test_a_start_says_whom_it_overtook():
-    queues, box = served("whole=1", "half=0.5"), machine(1)
-    box.adopt(held(9, 4, 0))
-    start = box.next_start({"whole": first(1), "half": first(2)}, *queues)
-    assert (start.task, start.overtook) == (2, (1,))
-
-
 def test_cards_are_kept_for_a_task_that_was_overtaken_often_and_only_as_many_as_it_needs():
     queues, box = served("whole=1", "half=0.5"), machine(2)
     box.adopt(held(9, 4, 0))

@@ -8,7 +8,7 @@ from baremetal.machine import Machine, Start
 from baremetal.page import MachinePage
 from baremetal.store import TaskStore
 from tests.baremetal.support.machine import cards, served, submission
-from tests.web.asking import get, panels, rows, watching
+from tests.web.asking import panels, rows, watching
 
 [HALF] = served("half_gpu=0.5")
 MACHINE = Machine(
@@ -81,13 +81,3 @@ def test_what_changes_is_shown_without_a_reload(store, tmp_path):
         return len(before["waiting"]), before["used"], after["used"], bool(events)
 
     assert watching(page.app, watch) == (1, 0, 4, True)
-
-
-def test_before_a_runner_said_what_it_serves_the_page_says_so(store, tmp_path):
-    page = MachinePage(tmp_path)
-    page.look(store)
-    answer = get(page.app, "/stream")
-    assert (answer.status, answer.body) == (
-        503,
-        b"`machine run` has not reported yet what it serves: try again\n",
-    )

@@ -19,6 +19,7 @@ from cli.app import app
 from testbed.nvidia.cards import Card, NvmlNode
 from tests.agent.support.nvml_library import NvmlLibrary, in_use
 from tests.baremetal.support.machine import policy, served, submission
+from tests.product import ROOT
 
 CARDS = tuple(Card(f"GPU-{index}", minor=index) for index in range(3))
 
@@ -51,6 +52,46 @@ def test_a_command_line_that_cannot_be_served_ends_with_one_line(driver, tmp_pat
     ended = CliRunner().invoke(app, ["machine", "run", f"--state={tmp_path}", *arguments])
     assert ended.exit_code == 2
     assert re.fullmatch(f"fraction-injector: .*{re.escape(said)}.*\n", ended.output)
+
+
+def block(language):
+    """A block of the page about one machine."""
+    page = (ROOT / "docs/getting-started/bare-metal.md").read_text()
+    return re.search(f"```{language}\n(.*?)```", page, re.DOTALL)[1]
+
+
+def test_the_documented_service_runs_what_the_documented_file_says_and_what_is_typed_wins(
+    driver, tmp_path, monkeypatch
+):
+    found = []
+    monkeypatch.setattr(process, "run_machine", lambda options, _: found.append(options))
+    [command] = re.findall(r"^ExecStart=\S+/fraction-injector (.*)$", block("ini"), re.MULTILINE)
+    [named] = re.findall(r"^# (/\S+)$", block("yaml"), re.MULTILINE)
+    (tmp_path / "file.yaml").write_text(block("yaml"))
+    command = command.replace(named, str(tmp_path / "file.yaml")).split()
+    for typed in ([], ["--queue", "a=1", "--gpus", "0"]):
+        assert CliRunner().invoke(app, [*command, *typed]).exit_code == 0
+    assert [(each.gpus, {queue.name: queue.share for queue in each.queues}) for each in found] == [
+        ((0, 1, 2), {"half_gpu": "0.5", "single_gpu": "1"}),
+        ((0,), {"a": "1"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("queue: {a: 1}\ngpu: all", ':2: gpu: is no option of `machine run` (did you mean "gpus"?)'),
+        ("queue: [a=1]", ":1: queue: must be a mapping from names of queues"),
+        ("gpus: [0, 1]", ":1: gpus: must be one value"),
+        ("gpus: 0\ngpus: 1", ':2: key "gpus" is duplicate (first on line 1): keep one'),
+        ("- gpus", " must be one mapping, such as `queue: {half_gpu: 0.5}`"),
+    ],
+)
+def test_a_file_of_options_that_is_wrong_is_refused_with_its_line(tmp_path, text, said):
+    (tmp_path / "file.yaml").write_text(text)
+    ended = CliRunner().invoke(app, ["machine", "run", "--config", str(tmp_path / "file.yaml")])
+    assert ended.exit_code == 2
+    assert ended.output.endswith(f"{tmp_path}/file.yaml{said}\n")
 
 
 def options(folder, *queues, gpus=None):

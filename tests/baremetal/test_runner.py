@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import pytest
 
+from agent.shares import RefusedError
 from baremetal.attempt import Attempt
 from baremetal.job import MARK, JobFile
 from baremetal.machine import Machine
-from baremetal.runner import MAX_ATTEMPTS, RETRY_SECONDS, Runner, attempt_folder
+from baremetal.runner import RETRY_SECONDS, Runner, attempt_folder, identity
 from baremetal.store import TaskStore
 from baremetal.supervisor import stat_of
 from baremetal.task import OVER
@@ -52,11 +53,10 @@ class Box:
 
     def free(self):
         """Free slices, as the runner counts them."""
-        machine = self.runner._machine
-        return machine.free(machine.ledger(self.runner._running.values()))
+        return self.runner._machine.free(self.runner._running.values())
 
     def attempt(self, task):
-        mark = f"{self.store.identity()}/{task.number}/{task.attempt}"
+        mark = f"{identity(self.folder)}/{task.number}/{task.attempt}"
         return Attempt(attempt_folder(self.folder, task), mark)
 
     def submit(self, queue, *command):
@@ -123,17 +123,6 @@ def test_tasks_run_and_their_ends_are_noted(box):
         ("failed", -9),
     ]
     assert box.free() == {0: 8}
-
-
-def test_a_task_is_in_the_store_as_running_before_anything_of_it_starts(box):
-    seen = []
-    box.job = lambda task, mark: (
-        seen.append(box.states(task.number)) or JobFile(command=("true",), folder="/", env={})
-    )
-    number = box.submit("a")
-    box.start("a=0.5")
-    assert seen == [["running"]]
-    box.until_over(number)
 
 
 def test_a_runner_that_is_killed_loses_nothing_and_the_next_one_goes_on(box):
@@ -208,16 +197,6 @@ def test_slices_are_free_only_when_nothing_of_the_task_runs_any_more(box, monkey
     assert (box.free(), box.states(number)) == ({0: 8}, ["lost"])
 
 
-def test_a_task_that_does_not_begin_is_tried_again_and_then_reported(box, monkeypatch):
-    monkeypatch.setattr("baremetal.supervisor.__file__", "/no/such/file")
-    number = box.submit("a")
-    box.start("a=1")
-    box.until_over(number)
-    task = box.store.task(number)
-    assert (task.state, task.attempt) == ("failed", MAX_ATTEMPTS)
-    assert task.note == "it did not begin in 3 attempts: see its log"
-
-
 def test_a_start_that_never_began_has_its_queue_wait_and_no_other(box, monkeypatch):
     first, second = box.submit("a", "true"), box.submit("a", "true")
     with monkeypatch.context() as broken:
@@ -225,19 +204,18 @@ def test_a_start_that_never_began_has_its_queue_wait_and_no_other(box, monkeypat
         box.start("a=1", "b=1")
         box.runner._supervisors[first].wait()
     other = box.submit("b", "true")
-    for _ in range(2 * MAX_ATTEMPTS):
-        box.look()
-        eventually(lambda: box.look() or box.states(other) == ["succeeded"], "the other queue")
+    eventually(lambda: box.look() or box.states(other) == ["succeeded"], "the other queue")
     assert box.states(first, second) == ["waiting", "waiting"]
     assert [box.store.task(each).attempt for each in (first, second)] == [2, 1]
+    assert box.store.task(first).note == f"it did not begin: see {box.folder}/tasks/{first}/1/log"
     box.until_over(first, second)
     assert box.states(first, second) == ["succeeded", "succeeded"]
 
 
-def test_a_task_that_cannot_be_started_is_reported_and_others_go_on(box):
+def test_a_share_that_cannot_be_given_fails_its_task_and_others_of_its_queue_go_on(box):
     def job(task, mark):
         if task.number == 1:
-            raise OSError(28, "No space left on device")
+            raise RefusedError("the reserve leaves nothing")
         return JobFile(command=("true",), folder="/", env={"PATH": os.environ["PATH"]})
 
     box.job = job
@@ -245,7 +223,35 @@ def test_a_task_that_cannot_be_started_is_reported_and_others_go_on(box):
     box.start("a=1")
     box.until_over(*numbers)
     assert box.states(*numbers) == ["failed", "succeeded"]
-    assert box.store.task(1).note == "it could not be started: [Errno 28] No space left on device"
+    assert box.store.task(1).note == "the reserve leaves nothing"
+
+
+def test_a_task_waits_while_the_machine_cannot_start_it(box):
+    def broken(*_):
+        raise OSError(28, "No space left on device")
+
+    job, box.job = box.job, broken
+    number = box.submit("a", "true")
+    box.start("a=1")
+    for attempt in range(2, 6):
+        box.turn()
+        assert (box.states(number), box.store.task(number).attempt) == (["waiting"], attempt)
+        assert box.store.task(number).note == "it could not be started: [Errno 28] No space left on device"
+        box.turn()
+    box.job = job
+    box.until_over(number)
+    assert (box.states(number), box.store.task(number).note) == (["succeeded"], "")
+
+
+def test_nothing_starts_on_a_disk_that_is_full_and_what_waits_keeps_its_attempt(box, monkeypatch):
+    number = box.submit("a", "true")
+    with monkeypatch.context() as full:
+        full.setattr("baremetal.store.RESERVE_BYTES", 2**63)
+        box.start("a=1")
+        box.turn()
+        assert box.states(number) == ["waiting"]
+    box.until_over(number)
+    assert (box.states(number), box.store.task(number).attempt) == (["succeeded"], 1)
 
 
 def test_cancelling_a_task_that_runs_ends_it_also_after_a_restart(box):
@@ -305,15 +311,3 @@ def test_an_adopted_task_has_the_slices_of_its_card_whatever_number_that_has_now
     assert box.store.task(second).gpus == (f"GPU-{1 - index}",)
     box.store.cancel(first, time.time())
     box.until_over(first, second)
-
-
-def test_an_adopted_task_whose_card_is_gone_holds_nothing_of_others(box):
-    number = box.submit("a", "sleep", "1000")
-    box.start("a=1", count=1)
-    begun(box, number)
-    [_, other] = cards(2)
-    box.cards = (replace(other, index=0),)
-    box.start("a=1")
-    assert (box.free(), box.store.task(number).indices) == ({0: 8}, ())
-    box.store.cancel(number, time.time())
-    box.until_over(number)

@@ -82,15 +82,6 @@ def is_alive(pid):
 
 
 @pytest.mark.parametrize(
-    ("command", "expected"),
-    [(("true",), 0), (shell("exit 3"), 3), (shell("kill -9 $$"), -9), (("no-such-program",), 127)],
-)
-def test_how_the_command_ended_is_written(start, tmp_path, command, expected):
-    start(*command).wait()
-    assert code(tmp_path) == expected
-
-
-@pytest.mark.parametrize(
     ("command", "folder", "why"),
     [
         ("no-such-program", "/", "No such file or directory"),
@@ -119,13 +110,6 @@ def test_of_many_that_start_at_once_one_runs(start, tmp_path):
     for process in [start(*command) for _ in range(8)]:
         process.wait()
     assert (tmp_path / "ran").read_text() == "ran\n"
-
-
-def test_a_job_whose_right_was_taken_away_never_runs(start, tmp_path):
-    assert take(tmp_path, {})
-    start(*shell(f"echo ran >> {tmp_path}/ran")).wait()
-    assert not (tmp_path / "ran").exists()
-    assert not (tmp_path / EXIT).exists()
 
 
 def test_the_right_is_taken_once_and_leaves_no_other_files(tmp_path):
@@ -161,14 +145,6 @@ def deaf(tmp_path):
     return shell(f"trap '' TERM; echo $$ > {tmp_path}/pids; while :; do sleep 0.1; done")
 
 
-def test_a_command_that_ignores_sigterm_is_killed(start, tmp_path, impatient):
-    process = start(*deaf(tmp_path), program=impatient)
-    pids(tmp_path / "pids")
-    process.send_signal(signal.SIGTERM)
-    process.wait()
-    assert code(tmp_path) == -9
-
-
 def test_asking_again_does_not_put_the_end_of_a_command_off(start, tmp_path, impatient):
     process = start(*deaf(tmp_path), program=impatient)
     pids(tmp_path / "pids")
@@ -200,14 +176,6 @@ def test_a_container_is_removed_before_the_end_is_written(start, tmp_path):
 def test_a_container_that_is_gone_counts_as_removed(start, tmp_path):
     start("true", cleanup=shell("echo 'Error: No such container: x' >&2; exit 1")).wait()
     assert code(tmp_path) == 0
-
-
-def test_processes_are_told_apart_by_when_they_started():
-    assert supervisor.start_time(os.getpid()) is not None
-    assert supervisor.stat_of(2**22 + 1) is None
-    child = subprocess.Popen(["true"])
-    eventually(lambda: supervisor.stat_of(child.pid) is None, "a child that has ended counts as gone")
-    child.wait()
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.EACCES])

@@ -41,7 +41,7 @@ class Box:
 
     def free(self):
         """The free slices of each card."""
-        return self.machine.free(self.machine.ledger(self.running.values()))
+        return self.machine.free(self.running.values())
 
     def lose(self, *indices):
         """These cards, and no others, are out of service."""

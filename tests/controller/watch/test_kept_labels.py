@@ -1,9 +1,10 @@
-"""Feature discovery takes labels away while it starts again: pods wait meanwhile, and are not denied."""
+"""What passes: labels that feature discovery takes away while it starts again, and names of late agents."""
 
 import pytest
 
+from controller.watch.gpu_node import AgentReport
 from controller.watch.kept_labels import KEPT_SECONDS
-from controller.watch.ledger_store import LedgerStore
+from controller.watch.ledger_store import LATE_SECONDS, LedgerStore
 from controller.watch.resources import SeenNode
 from kube.names import GPU_MEMORY_LABEL
 from ledger.from_kubernetes import node_from_object
@@ -12,7 +13,7 @@ from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
 from tests.cluster.objects import node
 from tests.controller.watch.test_ledger_store import Clock
-from tests.ledger.cluster import request_of
+from tests.ledger.cluster import gpu_node, request_of
 
 HALF = request_of(Fraction(4, 8), namespace="team")
 
@@ -60,3 +61,37 @@ def test_another_node_of_the_same_name_has_its_own_labels(state):
     state.remove_node("n")
     state.set_node(seen(GPU_MEMORY_LABEL))
     assert isinstance(state.place(HALF), Unschedulable)
+
+
+CARDS = ((0, 81920), (1, 81920))
+BY_INDEX = {"gpus": ((0, 8), (1, 8)), "slices_per_gpu": 8}
+POOL = {"gpus": (), "slices_per_gpu": 0, "pool": "nvidia.com/gpu", "pooled": 16, "pooled_gpus": 2}
+OF_POOL = request_of(Fraction(4, 8), mode="pooled", pool="nvidia.com/gpu")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "asked"),
+    [(BY_INDEX, POOL, OF_POOL), (POOL, BY_INDEX, HALF)],
+    ids=["per-gpu to pooled", "pooled to per-gpu"],
+)
+def test_pods_under_a_changed_policy_wait_some_minutes_for_the_agents_names(clock, before, after, asked):
+    """Agents read it some seconds after the webhook, and offer nothing while they start again."""
+    state = LedgerStore(clock)
+    state.set_agent(AgentReport("n", CARDS, has_healthy_cards=True, is_registered=True))
+    clock.now = 5 * LATE_SECONDS
+    for fields in (before, {"gpus": ((0, 0), (1, 0)) if before is BY_INDEX else ()}):
+        state.set_node(SeenNode(gpu_node("n", **fields), "one"))
+        assert state.place(asked).node is None
+        clock.now += LATE_SECONDS / 2 - 1
+    state.set_node(SeenNode(gpu_node("n", **after), "one"))
+    assert state.place(asked).node == "n"
+    state.set_node(SeenNode(gpu_node("n", **before), "one"))
+    assert state.place(asked).node is None
+    clock.now += LATE_SECONDS
+    assert isinstance(state.place(asked), Unschedulable)
+
+
+def test_names_that_no_agent_can_offer_are_not_waited_for(clock):
+    state = LedgerStore(clock)
+    state.set_node(SeenNode(gpu_node("n", **BY_INDEX), "one"))
+    assert isinstance(state.place(OF_POOL), Unschedulable)

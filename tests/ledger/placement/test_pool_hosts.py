@@ -47,6 +47,13 @@ def test_a_denial_that_ends_with_other_pods_says_so_whatever_else_keeps_the_pod_
     assert placed(ledger, request_).node == "across"
 
 
+def test_a_pod_that_waits_stays_off_nodes_with_room_across_cards_as_their_agents_would_fail_it_at_once():
+    nodes = pool("across", 5, 6), pool("full", 8, 8)
+    ledger = ledger_of(*nodes, holders=(*pods("across", 5, 6), *pods("full", 8, 8)))
+    answer = placed(ledger, eighths(4, **POOLED))
+    assert (answer.node, answer.other_hosts) == (None, ("across.local",))
+
+
 def test_what_no_node_could_ever_hold_is_denied_for_good():
     ledger = ledger_of(pool("a", 5, 6), holders=pods("a", 5, 6))
     answer = ledger.place(request_of(Fraction(24, 8), **POOLED), 0.0)

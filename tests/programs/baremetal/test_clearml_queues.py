@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from baremetal.clearml_queues import MAX_MIRRORED
+from baremetal.clearml_queues import MAX_MIRRORED, MAX_READ
 from baremetal.task import OVER
 from testbed.nvidia.cards import Card
 from testbed.process import ProcessError, eventually
@@ -49,9 +49,7 @@ def test_clearmls_own_client_reads_the_queues_and_its_agent_gets_the_cards(lab, 
     assert any(re.fullmatch(r"execute --require-queue --gpus [01] --id task-2 [01]", line) for line in lines)
     tasks = lab.until(lambda tasks: all(task.state in OVER for task in tasks.values()), "they end")
     assert len(tasks) == 1 + MAX_MIRRORED
-    assert {body.get("max_task_entries") for action, body in server.asked if "queues" in action} == {
-        MAX_MIRRORED
-    }
+    assert {body.get("max_task_entries") for action, body in server.asked if "queues" in action} == {MAX_READ}
     assert {task.state for task in tasks.values()} == {"succeeded"}
 
 

@@ -34,45 +34,6 @@ def lab(tmp_path):
     made.close()
 
 
-def sleep(lab):
-    """A command that runs until it is killed, and is known by this test's folder."""
-    return "sh", "-c", f"echo $$ >> {lab.folder}/ran; while :; do sleep 1; done"
-
-
-def states(tasks):
-    return {number: task.state for number, task in tasks.items()}
-
-
-def test_the_example_holds_exactly(lab):
-    for queue in SHARES:
-        lab.submit(queue, *sleep(lab))
-    lab.start("--gpus", "0-2", "--queue", *SEED)
-    tasks = lab.until(lambda tasks: states(tasks)[3] == "running", "the half starts")
-    assert {task.submission.queue: (task.state, task.indices, task.slices) for task in tasks.values()} == {
-        "dual_gpus": ("running", (0, 1), 8),
-        "quarter_gpu": ("running", (2,), 2),
-        "half_gpu": ("running", (2,), 4),
-        "single_gpu": ("waiting", (), 0),
-    }
-
-
-def test_tasks_go_on_when_the_runner_is_stopped_or_killed_and_the_next_one_adopts_them(lab):
-    number = lab.submit(
-        "half_gpu", "sh", "-c", f"while ! test -e {lab.folder}/go; do sleep 0.1; done; exit 3"
-    )
-    lab.start("--queue", "half_gpu=0.5")
-    lab.until(lambda tasks: states(tasks)[number] == "running", "it runs")
-    os.kill(lab.runner.pid, signal.SIGTERM)
-    lab.runner.until_ready(lambda: "tasks go on" in lab.log.read_text(), 120)
-    lab.kill()
-    lab.start("--queue", "half_gpu=0.5")
-    lab.kill()
-    (lab.folder / "go").touch()
-    lab.start("--queue", "half_gpu=0.5")
-    tasks = lab.until(lambda tasks: tasks[number].state in OVER, "it ends")
-    assert (tasks[number].state, tasks[number].exit_code, tasks[number].attempt) == ("failed", 3, 1)
-
-
 def test_a_disk_that_is_full_stops_no_runner_and_what_waits_starts_when_there_is_room(lab):
     """A trigger refuses every change, as SQLite does where the disk is full."""
     lab.start("--queue", "x=1")
