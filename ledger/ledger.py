@@ -9,7 +9,6 @@ import msgspec
 from ledger.claims import claimed
 from ledger.ledger_writer import LedgerWriter
 from ledger.placement.expected_pods import ExpectedPods
-from ledger.placement.label_index import TooMuchWorkError
 from ledger.placement_request import (
     AllocatedShare,
     AllocationResult,
@@ -237,10 +236,7 @@ class Ledger(LedgerWriter):
         return accounting.reservation if former is None or self.is_reserved(former) else former
 
     def _learn(self, request: PlacementRequest, share: RequestedShare) -> None:
-        """Learn from a pod that arrived: its share, and the classes of nodes that it accepts.
-
-        A pod whose demands take too long to compare with all nodes teaches nothing.
-        """
+        """Learn from a pod that arrived: its share, and the classes of nodes that it accepts."""
         if not share.mode_type.prices_node_classes:
             return
         if share is not request.share:
@@ -249,12 +245,8 @@ class Ledger(LedgerWriter):
         expected = self._expected.get(per_gpu)
         if expected is None:
             expected = self._expected[per_gpu] = ExpectedPods(per_gpu)
-        try:
-            known = self._finder.select(request).expected
-            is_time = expected.learn(share, known, lambda: self._finder.accepting(request))
-        except TooMuchWorkError:
-            return
-        if is_time:
+        known = self._finder.select(request).expected
+        if expected.learn(share, known, lambda: self._finder.accepting(request)):
             self._node_index.set_prices(expected.renewed(self._node_index.classes.values()))
 
 

@@ -13,7 +13,7 @@ from ledger.accounts import NodeAccount
 from ledger.placement.cards import CardDemand, demand
 from ledger.placement.expected_pods import Counters
 from ledger.placement.feasibility import Obstacle, gpu_obstacle, takes_now, why_unschedulable
-from ledger.placement.label_index import NodeSet, Work
+from ledger.placement.label_index import NodeSet
 from ledger.placement.node_class import Found, NodeClass, Search, State
 from ledger.placement.node_index import NodeIndex
 from ledger.placement_request import PlacementRequest, Unschedulable
@@ -110,17 +110,10 @@ class CandidateFinder:
         self._known: dict[Hashable, Candidates] = {}
         self._matching: tuple[Constraints, NodeSet] | None = None
         """The nodes for the last label demands: a decision tries the same demands with other sizes."""
-        self.work = Work(0)
-        """The comparisons that are left for the current decision."""
-
-    def begin(self) -> Work:
-        """Begin a decision: all selections until the next one are charged to its work."""
-        self._refresh()
-        self.work = Work(self._index.labels.nodes.bit_count())
-        return self.work
 
     def without_unknown(self, request: PlacementRequest) -> PlacementRequest:
         """Leave out extended resources that no node offers: something other than nodes may give them."""
+        self._refresh()
         if not request.share.extended:
             return request
         known = set[str]().union(*[each.sample.extended for each in self._index.classes.values()])
@@ -129,11 +122,7 @@ class CandidateFinder:
         )
 
     def select(self, request: PlacementRequest) -> Candidates:
-        """Return the nodes that could ever hold the pod.
-
-        Raises:
-            TooMuchWorkError: it takes more comparisons than the decision has left.
-        """
+        """Return the nodes that could ever hold the pod."""
         self._refresh()
         key = _key(request)
         candidates = self._known.get(key)
@@ -146,11 +135,7 @@ class CandidateFinder:
         return candidates
 
     def accepting(self, request: PlacementRequest) -> tuple[NodeClass, ...]:
-        """Return the classes that a pod's labels and tolerations accept, whatever the size of its share.
-
-        Raises:
-            TooMuchWorkError: it takes more comparisons than the decision has left.
-        """
+        """Return the classes that a pod's labels and tolerations accept, whatever the size of its share."""
         per_gpu = request.share.fraction.slices_per_gpu
         return self.select(request.with_share(fraction=Fraction(per_gpu, per_gpu))).classes
 
@@ -168,14 +153,13 @@ class CandidateFinder:
 
     def _matching_nodes(self, constraints: Constraints) -> NodeSet:
         if self._matching is None or self._matching[0] is not constraints:
-            self._matching = constraints, self._index.labels.matching(constraints, self.work)
+            self._matching = constraints, self._index.labels.matching(constraints)
         return self._matching[1]
 
     def _select(self, request: PlacementRequest) -> Candidates:
         constraints, tolerated = request.demands.constraints, dict[tuple[Taint, ...], bool]()
         matching = self._matching_nodes(constraints)
         tolerations = TolerationIndex(constraints.tolerations)
-        self.work.spend(len(constraints.tolerations))
         found = list[NodeClass]()
         for each in self._index.classes.values():
             node = each.sample

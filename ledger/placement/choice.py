@@ -13,7 +13,6 @@ from ledger.placement.best_gpus import best_gpus
 from ledger.placement.candidates import CandidateFinder, Candidates
 from ledger.placement.gpu_kinds import KnownKinds
 from ledger.placement.hosts import on_hosts
-from ledger.placement.label_index import TooMuchWorkError
 from ledger.placement.node_class import Found
 from ledger.placement.node_index import NodeIndex
 from ledger.placement.preference import family_requests, preferred
@@ -50,13 +49,7 @@ class Choice:
         are on GPUs of the cluster: first those with room, then those to wait for, with least wasted memory
         first.
         """
-        work = self._finder.begin()
-        try:
-            return self._of_kinds(self._finder.without_unknown(request))
-        except TooMuchWorkError:
-            return work.refusal()
-
-    def _of_kinds(self, request: PlacementRequest) -> _Options:
+        request = self._finder.without_unknown(request)
         kinds = request.demands.kinds
         if kinds == EVERY_KIND:
             return self._options(request)
