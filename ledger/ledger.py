@@ -245,8 +245,7 @@ class Ledger(LedgerWriter):
         expected = self._expected.get(per_gpu)
         if expected is None:
             expected = self._expected[per_gpu] = ExpectedPods(per_gpu)
-        known = self._finder.select(request).expected
-        if expected.learn(share, known, lambda: self._finder.accepting(request)):
+        if expected.learn(share, self._finder.accepting(request)):
             self._node_index.set_prices(expected.renewed(self._node_index.classes.values()))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from kube.matching import TolerationIndex
@@ -11,7 +11,6 @@ from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints, Taint, without_label
 from ledger.accounts import NodeAccount
 from ledger.placement.cards import CardDemand, demand
-from ledger.placement.expected_pods import Counters
 from ledger.placement.feasibility import Obstacle, gpu_obstacle, takes_now, why_unschedulable
 from ledger.placement.label_index import NodeSet
 from ledger.placement.node_class import Found, NodeClass, Search, State
@@ -41,8 +40,6 @@ class Candidates:
     nodes: NodeSet
     is_part: bool
     """Whether some nodes of the classes are not among them."""
-    expected: Counters = field(default_factory=dict)
-    """Counters of such pods."""
 
     @cached_property
     def demand(self) -> CardDemand | None:

@@ -5,6 +5,7 @@ The CPU per slice differs by pod, so unusable slices are counted at three levels
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from ledger.placement.prices import UNIT
@@ -25,29 +26,25 @@ class CpuHistory:
     """Slices that arrived, by the CPU that they requested each."""
 
     def __init__(self) -> None:
-        self._amounts: dict[int, tuple[float, float]] = {}
-        """Slices and their milli-CPU, by the leading bits of milli-CPU per slice, which bounds memory."""
+        self._slices: Counter[int] = Counter()
+        """By the leading bits of milli-CPU per slice, which bounds memory."""
 
     def learn(self, slices: int, cpu_milli: int) -> None:
         """Count slices with this CPU each; the caller bounds the amounts."""
         ignored = max(0, cpu_milli.bit_length() - _BITS)
-        about = cpu_milli >> ignored << ignored
-        known = self._amounts.get(about, (0.0, 0.0))
-        self._amounts[about] = known[0] + slices, known[1] + slices * cpu_milli
+        self._slices[cpu_milli >> ignored << ignored] += slices
 
     def halve(self) -> None:
         """Give older arrivals less weight."""
-        kept = [(about, slices / 2, cpu / 2) for about, (slices, cpu) in self._amounts.items() if slices > 1]
-        self._amounts = {about: (slices, cpu) for about, slices, cpu in kept}
+        self._slices = Counter({cpu: slices // 2 for cpu, slices in self._slices.items() if slices > 1})
 
     def prices(self) -> tuple[int, ...]:
         """Return the worth of one milli-CPU at each of `LEVELS`, in UNITs of a slice."""
-        total, passed = sum([slices for slices, _ in self._amounts.values()]), 0.0
-        prices: list[int] = []
-        for _, (slices, cpu) in sorted(self._amounts.items()):
+        total, passed, prices = self._slices.total(), 0, list[int]()
+        for cpu, slices in sorted(self._slices.items()):
             passed += slices
             while len(prices) < len(LEVELS) and 100 * passed >= total * LEVELS[len(prices)]:
-                prices.append(int(slices * PER_SLICE // max(1.0, cpu)))
+                prices.append(PER_SLICE // max(1, cpu))
         return tuple(prices)
 
 
@@ -78,7 +75,6 @@ def unusable_slices(free: int, cpu_free: int, prices: Sequence[int]) -> int:
     return sum([max(0, free * PER_SLICE - cpu_free * price) for price in prices])
 
 
-def turning_points(free: int, pod: Gains) -> list[int]:
-    """Return the amounts of free CPU between which `taken_up` is linear, rounded up to a milli-CPU."""
-    whole = free * PER_SLICE
-    return [-(-needed // price) for price, gain in pod for needed in (whole, whole - gain)]
+def enough_cpu(free: int, pod: Gains) -> list[int]:
+    """Return the amounts of free CPU from which on the pod creates no unusable slices, by level."""
+    return [-(-(free * PER_SLICE - gain) // price) for price, gain in pod if gain < 0]

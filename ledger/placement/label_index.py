@@ -1,4 +1,4 @@
-"""Finds nodes by labels, as sets. A search costs as much as the demands are long, whatever the number of nodes.
+"""Finds nodes by labels, as sets. The cost of a search depends on the demands, not on the number of nodes.
 
 A set of nodes is an integer with one bit per node. To intersect two sets of 10,000 nodes takes less than a
 tenth of a microsecond.

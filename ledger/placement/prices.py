@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -16,34 +16,13 @@ Size = tuple[int, int]
 """Slices on each GPU, and how many GPUs of one node."""
 
 
-class Gaps(dict[int, tuple[int, ...]]):
-    """For s slices: the gaps (numbers of free slices) that hold them, the cheapest first, then the smallest.
-
-    Sorted when they are first requested.
-    """
-
-    __slots__ = ("_gpu",)
-
-    def __init__(self, gpu: Sequence[int]) -> None:
-        """`gpu` is the worth of a GPU by its free slices."""
-        super().__init__()
-        self._gpu = gpu
-
-    def __missing__(self, slices: int) -> tuple[int, ...]:
-        gpu = self._gpu
-        found = sorted([(gpu[free] - gpu[free - slices], free) for free in range(slices, len(gpu))])
-        gaps = self[slices] = tuple([free for _, free in found])
-        return gaps
-
-
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Prices:
     """The worth of free slices on alike nodes, fixed for a while."""
 
     slices_per_gpu: int
     gpu: tuple[int, ...]
     """Worth of a GPU with v free slices, in UNITs of a slice."""
-    gaps: Gaps
     idle: tuple[int, ...]
     """Worth of i idle GPUs on one node beyond their sum, in UNITs of a slice."""
     cpu: tuple[int, ...]
@@ -61,8 +40,18 @@ def prices_of(places: Mapping[Size, float], slices_per_gpu: int, gpus: int, cpu:
         of, each = (gpu, slices) if several == 1 else (idle, several)
         for free in range(each, len(of)):
             of[free] += worth * (free // each)
-    rounded = tuple([round(worth * UNIT) for worth in gpu])
-    return Prices(slices_per_gpu, rounded, Gaps(rounded), tuple([round(each * UNIT) for each in idle]), cpu)
+    in_units = [tuple([round(worth * UNIT) for worth in each]) for each in (gpu, idle)]
+    return Prices(slices_per_gpu, *in_units, cpu)
+
+
+@lru_cache(maxsize=1024)
+def _cheapest_gaps(worth: tuple[int, ...], slices: int) -> tuple[int, ...]:
+    """Return the gaps (numbers of free slices) that hold so many, the cheapest first, then the smallest.
+
+    `worth` is that of a GPU by its free slices.
+    """
+    found = sorted([(worth[free] - worth[free - slices], free) for free in range(slices, len(worth))])
+    return tuple([free for _, free in found])
 
 
 def base_score(
@@ -95,13 +84,19 @@ def lost(free: Sequence[int], fraction: Fraction, prices: Prices) -> tuple[int, 
     if fraction.gpus == 1:
         # Most pods: called for each state of GPUs in a cluster.
         slices = fraction.slices
-        for gap in prices.gaps[slices]:
+        for gap in _cheapest_gaps(worth, slices):
             if gap in free:
                 return worth[gap] - worth[gap - slices], gap == per_gpu
         return None
     if fraction.is_apart:
-        parted = _parted(free, fraction, prices) if sum(free) >= fraction.slices else None
-        return (parted[2], free.count(per_gpu) - parted[1][per_gpu]) if parted is not None else None
+        positions = gpus_of_split(free, fraction) if sum(free) >= fraction.slices else None
+        if positions is None:
+            return None
+        left = list(free)
+        for position, slices in zip(positions, fraction.pieces, strict=True):
+            left[position] -= slices
+        loss = sum([worth[free[at]] - worth[left[at]] for at in {*positions}])
+        return loss, free.count(per_gpu) - left.count(per_gpu)
     gaps, slices = best_gaps(free, fraction, prices), fraction.slices_on_each
     if gaps is None:
         return None
@@ -111,7 +106,7 @@ def lost(free: Sequence[int], fraction: Fraction, prices: Prices) -> tuple[int, 
 def best_gaps(free: Collection[int], fraction: Fraction, prices: Prices) -> list[int] | None:
     """Return the free slices of the different GPUs of a node that lose the least; None without room."""
     free, missing, chosen = [*free], fraction.gpus, list[int]()
-    for gap in prices.gaps[fraction.slices_on_each]:
+    for gap in _cheapest_gaps(prices.gpu, fraction.slices_on_each):
         taken = min(free.count(gap), missing)
         chosen += [gap] * taken
         missing -= taken
@@ -120,52 +115,18 @@ def best_gaps(free: Collection[int], fraction: Fraction, prices: Prices) -> list
     return None
 
 
-def gpus_of_split(free: Sequence[int], fraction: Fraction, prices: Prices) -> list[int] | None:
+def gpus_of_split(free: Sequence[int], fraction: Fraction) -> list[int] | None:
     """Return for each container the position in `free` of the GPU that it gets; None without room.
 
-    The largest chooses first: the GPU that loses the least or, if that leaves no room for another, the
-    fullest. For up to three containers this always finds room if there is any. Free slices may be negative.
+    The largest chooses first: the fullest GPU with room. For up to three containers this always finds room if
+    there is any. Free slices may be negative.
     """
-    found = _parted(free, fraction, prices)
-    if found is None:
-        return None
     left, positions = list(free), [0] * fraction.containers
-    largest_first = sorted(range(len(positions)), key=lambda at: -fraction.pieces[at])
-    for container, gap in zip(largest_first, found[0], strict=True):
-        position = positions[container] = left.index(gap)
-        left[position] -= fraction.pieces[container]
-    return positions
-
-
-_Parted = tuple[list[int], list[int], int]
-"""Free slices of the GPU that each container gets, the largest first; how many GPUs then have 0, 1, ... free
-slices; the loss."""
-
-
-def _parted(free: Sequence[int], fraction: Fraction, prices: Prices) -> _Parted | None:
-    sizes = _descending(fraction.pieces)
-    if max(free, default=0) < sizes[0]:
-        return None
-    gpus = [free.count(slices) for slices in range(len(prices.gpu))]
-    tightest = {slices: range(slices, len(gpus)) for slices in sizes}
-    return _take_each(gpus, sizes, prices.gaps, prices.gpu) or _take_each(gpus, sizes, tightest, prices.gpu)
-
-
-def _take_each(
-    gpus: list[int], sizes: Iterable[int], gaps: Mapping[int, Sequence[int]], worth: Sequence[int]
-) -> _Parted | None:
-    left, chosen, loss = gpus.copy(), list[int](), 0
-    for slices in sizes:
-        gap = next((gap for gap in gaps[slices] if left[gap]), None)
-        if gap is None:
+    for container in sorted(range(len(positions)), key=lambda at: -fraction.pieces[at]):
+        slices = fraction.pieces[container]
+        roomy = [at for at, each in enumerate(left) if each >= slices]
+        if not roomy:
             return None
-        left[gap] -= 1
-        left[gap - slices] += 1
-        chosen.append(gap)
-        loss += worth[gap] - worth[gap - slices]
-    return chosen, left, loss
-
-
-@lru_cache(maxsize=512)
-def _descending(split: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(sorted(split, reverse=True))
+        positions[container] = fullest = min(roomy, key=left.__getitem__)
+        left[fullest] -= slices
+    return positions

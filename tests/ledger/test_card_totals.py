@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from ledger.card_view import cards_of_node
 from ledger.claimed_cards import ClaimedCards
-from ledger.totals import CardTotals, RunningCardTotals
+from ledger.totals import CardTotals, RunningSums, card_totals_of
 from tests.effort import examples
 from tests.ledger.test_claimed_cards import changes
 
@@ -27,10 +27,10 @@ def counted(cards, takes_pods):
 @given(st.lists(st.tuples(changes, usable), max_size=5))
 def test_what_changes_keep_is_a_count_of_everything(steps):
     cards, takes = ClaimedCards(), {}
-    totals = RunningCardTotals(cards, lambda node: takes.get(node, True))
+    totals = RunningSums(lambda node: card_totals_of(cards.on(node), takes_pods=takes.get(node, True)))
     for changed, usable_now in steps:
         for change, what in changed:
             totals.note(getattr(cards, change)(what))
         takes.update(usable_now)
         totals.note(usable_now)
-        assert totals.by_driver() == counted(cards, lambda node: takes.get(node, True))
+        assert totals.sums() == counted(cards, lambda node: takes.get(node, True))

@@ -31,7 +31,7 @@ def split_of(sizes, per_gpu=8):
 def found_of(free, sizes, per_gpu=8):
     """Whether room is found, once it is seen that no GPU gives more than it has."""
     split = split_of(sizes, per_gpu)
-    chosen = gpus_of_split(free, split, PRICES[per_gpu])
+    chosen = gpus_of_split(free, split)
     assert (chosen is None) is (base_score(free, split, PRICES[per_gpu]) is None)
     if chosen is None:
         return False
@@ -81,7 +81,7 @@ def test_of_more_containers_that_ask_for_memory_few_arrangements_are_missed():
 
 
 def test_the_order_of_the_containers_is_kept_and_gpus_with_less_than_nothing_left_are_none():
-    assert gpus_of_split((-16, 3, 4), split_of((2, 4)), PRICES[8]) == [1, 2]
-    assert gpus_of_split((-16, 3, 4), split_of((4, 2)), PRICES[8]) == [2, 1]
-    assert gpus_of_split((-1, -2), split_of((1, 1)), PRICES[8]) is None
-    assert gpus_of_split((), split_of((1, 1)), PRICES[8]) is None
+    assert gpus_of_split((-16, 3, 4), split_of((2, 4))) == [1, 2]
+    assert gpus_of_split((-16, 3, 4), split_of((4, 2))) == [2, 1]
+    assert gpus_of_split((-1, -2), split_of((1, 1))) is None
+    assert gpus_of_split((), split_of((1, 1))) is None
