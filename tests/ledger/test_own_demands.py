@@ -1,8 +1,6 @@
 """What a pod demands of its node is compared with nodes as the scheduler does it, and not without end."""
 
-import pytest
-
-from kube.matching import labels_match, tolerates
+from kube.matching import labels_match
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
 from ledger import own_demands
 from ledger.own_demands import MAX_COMPARISONS, OwnDemands
@@ -18,26 +16,6 @@ NODES = [
 
 def terms(*values, key="zone"):
     return (NodeSelectorTerm((Requirement(key, "In", values),)),)
-
-
-@pytest.mark.parametrize(
-    ("demands", "accepted"),
-    [
-        (Constraints(), ["a", "b"]),
-        (Constraints(node_selector={"zone": "a"}), ["a"]),
-        (Constraints(required_terms=terms("b", "c")), ["b"]),
-        (Constraints(tolerations=(Toleration("team", "Exists"),)), ["a", "b", "c"]),
-        (Constraints({"zone": "a"}, None, (Toleration("team", None, "red"),)), ["a", "c"]),
-    ],
-)
-def test_nodes_are_accepted_as_the_scheduler_accepts_them(demands, accepted):
-    own = OwnDemands(demands)
-    assert [node.name for node in NODES if own.accept(node)] == accepted
-    for node in NODES:
-        by_scheduler = labels_match(demands, node.name, node.labels) and tolerates(
-            demands.tolerations, node.taints
-        )
-        assert own.accept(node) is by_scheduler
 
 
 def test_long_demands_are_compared_with_as_many_nodes_as_the_comparisons_allow(monkeypatch):
@@ -57,8 +35,3 @@ def test_long_demands_are_compared_with_as_many_nodes_as_the_comparisons_allow(m
 def test_more_tolerations_than_comparisons_leave_none():
     own = OwnDemands(Constraints(tolerations=(Toleration("team", "Exists"),) * (MAX_COMPARISONS + 1)))
     assert own.accept(NODES[0]) is None
-
-
-def test_terms_that_demand_nothing_are_comparisons_too():
-    demands = Constraints(required_terms=(NodeSelectorTerm(),) * MAX_COMPARISONS)
-    assert OwnDemands(demands).accept(NODES[0]) is None

@@ -52,11 +52,6 @@ def test_another_gpu_with_room_is_named_with_the_way_to_it(owner, advice):
     assert said.endswith(f"GPU 5 of gpu-0 has 4 free: {advice} to use it.")
 
 
-def test_of_a_pod_that_the_agent_limits_it_says_so():
-    by_agent = "limited by its node's agent to the MiB of these slices on the card"
-    assert by_agent in explained(memory_mib=None, by_agent=True)
-
-
 def test_a_waiting_pod_learns_what_did_not_count_when_its_gpu_was_chosen():
     without = "Its GPU was chosen without its volumes"
     assert without in explained(lacks_slices=False, scheduler_says="no node", not_considered="volumes")
@@ -88,7 +83,8 @@ def test_without_the_ledger_the_scheduler_is_quoted():
         ({"free": FreeNodes((("gpu-0", 6),), 0, has_room=True)}, "waits for the scheduler to try again"),
         ({"lacks_slices": False}, "The scheduler has not tried to place it yet"),
         ({"lacks_slices": False, "scheduler_says": "1 Insufficient cpu"}, "reports: 1 Insufficient cpu. Fix"),
-        ({"gates": ("kueue.x-k8s.io/admission",)}, "It has scheduling gates (kueue.x-k8s.io/admission)"),
+        ({"gates": ("kueue.x-k8s.io/admission",)}, "Kueue removes its gate when the queue has quota: see"),
+        ({"memory_mib": None, "by_agent": True}, "limited by its node's agent to the MiB of these slices"),
         ({"is_terminating": True}, "being deleted"),
         (
             {"phase": "Failed", "trouble": "UnexpectedAdmissionError: no"},
@@ -150,17 +146,6 @@ def test_a_pod_that_waits_for_a_mig_instance_learns_which_and_on_which_models(fa
     )
 
 
-def test_a_pod_on_a_mig_instance_says_nothing_of_slices():
-    fact = of_fact(takes=((Profile(1, 10), 1),), node="mig-1")
-    assert "It has its MIG instances on node mig-1" in explained(fact=fact)
-
-
-def test_a_pod_of_a_thousand_models_does_not_fill_the_screen():
-    models = tuple(f"{A100}-{number}" for number in range(1000))
-    said = explained(fact=of_fact(takes=((Profile(1, 10), 1),), products=models))
-    assert len(said) < 3 * MAX_QUOTED
-
-
 def test_nodes_that_the_pods_own_demands_leave_out_are_named_and_not_counted_as_free():
     none_left = FreeNodes((), 0, shut_out=2)
     said = explained(free=none_left, scheduler_says="0/2 nodes are available")
@@ -207,8 +192,3 @@ def test_a_pod_that_waits_for_a_quota_learns_the_rule_and_its_place():
     )
     others = explained(gates=("example.com/wait", QUOTA_GATE))
     assert "when the others are gone and the pod's quota has room." in others
-
-
-def test_kueues_gate_is_named_with_where_to_look():
-    said = explained(gates=("kueue.x-k8s.io/admission",))
-    assert "Kueue removes its gate when the queue has quota: see `kubectl describe workload`." in said

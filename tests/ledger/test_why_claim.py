@@ -116,11 +116,6 @@ def test_a_claim_that_is_allocated_before_the_pod_has_its_node():
     assert "Its claim holds 40960 MiB of gpu-3 in pool gpu-0: the scheduler is binding its node." in said
 
 
-def test_a_pod_that_runs_names_its_card():
-    said = explained(claim_of("allocated", parts=(PART,)), node="gpu-0", phase="Running")
-    assert said.endswith("It runs on node gpu-0 with 40960 MiB of gpu-3.")
-
-
 def test_a_share_of_a_card_is_said_as_its_label_says_it():
     share = ClaimedPart(PART.card, share=125_000)
     said = explained(claim_of("allocated", parts=(share,)), node="gpu-0", phase="Running")
@@ -136,17 +131,6 @@ def test_a_pod_whose_card_could_not_be_prepared_says_why():
     said = explained(claim, node="gpu-0")
     assert "It has its claim on node gpu-0: all of gpu-3, so it does not wait for the injector." in said
     assert said.endswith("could not prepare the card; the kubelet tries again: Failed to prepare: no driver.")
-
-
-def test_the_scheduler_and_gates_are_named_as_for_other_pods():
-    room = ClaimRoom(1, 1, 0, 0, 5, 40960, "a")
-    said = explained(claim_of(room=room), scheduler_says="cannot allocate all claims")
-    assert said.endswith("The scheduler reports: cannot allocate all claims.")
-    assert "scheduling gates (a.example/b)" in explained(claim_of(room=room), gates=("a.example/b",))
-
-
-def test_a_pod_that_is_deleted_holds_its_claim_until_then():
-    assert "and holds its claim until then" in explained(claim_of(), is_terminating=True)
 
 
 ASKED = "20480 MiB of a card with 40960 MiB"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import random
 
@@ -100,13 +99,6 @@ def test_in_thousands_of_states_the_node_has_room_and_of_those_that_need_no_cpu_
             churn.release()
         if churn.rng.random() < 0.02:
             churn.change_node()
-
-
-def test_the_same_cluster_gets_the_same_answer_whatever_order_it_was_told_in() -> None:
-    facts = [gpu_node(f"n{i}") for i in range(6)]
-    orders = list(itertools.permutations(facts))[::90]
-    answers = {ledger_of(*order).place(eighths(4), 0.0) for order in orders}
-    assert answers == {Placement((0,), 81920, ("81920",), "n0")}
 
 
 def test_values_of_the_memory_label_whose_share_is_the_same_are_all_named_by_number() -> None:

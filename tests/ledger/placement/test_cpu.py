@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
-
-from ledger.placement.cpu import CpuHistory, gains, taken_up, unusable_slices
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
 
 LITTLE, MUCH = 500, 4000
 """Milli-CPU that come with a slice."""
-
-
-def learnt(*per_slice: int) -> tuple[int, ...]:
-    """Prices by as many slices with each of these amounts of CPU."""
-    history = CpuHistory()
-    for cpu in per_slice:
-        history.learn(1000, cpu)
-    return history.prices()
 
 
 def test_a_pod_with_little_cpu_goes_where_others_would_lack_it() -> None:
@@ -28,20 +16,6 @@ def test_a_pod_with_little_cpu_goes_where_others_would_lack_it() -> None:
         ledger.release("learns")
     assert ledger.place(eighths(8, cpu_milli=8 * LITTLE), 0.0).node == "poor"
     assert ledger.place(eighths(8, cpu_milli=7 * LITTLE), 0.0).node == "poor"
-
-
-@given(
-    st.integers(0, 64),
-    st.integers(0, 2**20),
-    st.integers(1, 64),
-    st.integers(0, 2**20),
-    st.lists(st.integers(0, 8000), min_size=1, max_size=4),
-)
-def test_a_pod_takes_up_what_is_unusable_less_after_it(free, cpu_free, slices, cpu, per_slice) -> None:
-    prices = learnt(*per_slice)
-    change = unusable_slices(free, cpu_free, prices) - unusable_slices(free - slices, cpu_free - cpu, prices)
-    if free >= slices:
-        assert taken_up(free, cpu_free, gains(slices, cpu, prices)) == change
 
 
 def test_a_pod_with_much_cpu_goes_to_the_node_of_several_alike_that_has_enough_for_all_its_slices() -> None:

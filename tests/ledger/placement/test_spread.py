@@ -24,12 +24,6 @@ def test_replicas_go_to_other_nodes_first_then_to_other_gpus():
     assert sorted(found[6:]) == [("a", (0,)), ("b", (0,)), ("c", (0,))]
 
 
-def test_where_every_node_has_replicas_the_fewest_are_found_however_many_counts_there_are():
-    pods = [holder(f"p{i}", f"n{i % 12}", (i // 12 % 8, 1), owner="train") for i in range(40)]
-    ledger = ledger_of(*(gpu_node(f"n{i}", 8) for i in range(12)), holders=tuple(pods))
-    assert {node for node, _ in places(ledger, 8, slices=1)} == {f"n{i}" for i in range(4, 12)}
-
-
 def test_a_pooled_mode_spreads_over_nodes():
     nodes = [gpu_node(name, 0, pooled=16, pooled_gpus=2) for name in "abc"]
     found = places(ledger_of(*nodes), 6, mode="pooled")
