@@ -193,5 +193,5 @@ class WaitingReasons:
         if asked is None:
             return None
         if asked.of_node == "too long":
-            return FreeNodes((), 0, not_compared=1)
+            return FreeNodes(not_compared=True)
         return await self._finder.find(pod.fact, asked.of_node, by_agent=pod.is_limited_by_agent)

@@ -6,16 +6,6 @@ from ledger.free_nodes import FreeNodes, Wanted, free_nodes
 from ledger.view import GpuView, Holding, NodeView
 
 
-def test_nodes_that_were_not_compared_are_counted_apart():
-    views = [
-        NodeView(name, usable=True, slices_per_gpu=8, gpu_mib=1, product=None, gpus=(GpuView(0, 8, ()),))
-        for name in ("a", "b", "c", "d")
-    ]
-    answers = {"a": True, "b": False}
-    found = free_nodes(views, Wanted(((0, 8),)), answers.get)
-    assert found == FreeNodes((("a", 8),), 0, ("a", 0, 8), has_room=True, shut_out=1, not_compared=2)
-
-
 def test_nodes_that_the_pod_does_not_accept_are_neither_free_nor_elsewhere_but_counted():
     views = [
         NodeView(name, usable=True, slices_per_gpu=8, gpu_mib=1, product=None, gpus=(GpuView(0, 8, ()),))
