@@ -71,7 +71,8 @@ class Ledger(LedgerWriter):
             if self._is_counted(request, allocated):
                 if stays is not None and not self._lost_gate(request):
                     return stays
-                self._release_former(request)
+                if request.demands.reservation is not None and accounting.reservation is not None:
+                    self.release(request.demands.reservation)
             elif existing.cards:
                 # The pod's author may have invented them: a claim of such sizes takes whole cards.
                 stays = None
@@ -215,12 +216,6 @@ class Ledger(LedgerWriter):
         if options[0].memory_values:
             return None
         return existing.placed(other_memory_values=options[0].other_memory_values)
-
-    def _release_former(self, request: PlacementRequest) -> None:
-        """Release the pod's reservation of an earlier review; not in a dry run."""
-        former = request.demands.reservation
-        if former is not None and request.accounting.reservation is not None:
-            self.release(former)
 
     def _reservation_name(self, request: PlacementRequest) -> str | None:
         """The reservation's name; None if none is requested.

@@ -8,7 +8,7 @@ import msgspec
 
 from kube.names import MAX_LABEL_VALUE, MAX_NAME
 from ledger.owners import Replicas
-from ledger.placement.preference import family_requests
+from ledger.placement.choice import family_requests
 from ledger.placement_request import OverQuota, Placement, PlacementRequest, PlacementResult, Unschedulable
 from ledger.view import NodeView, PendingView
 from modes.facts import NodeFact
@@ -66,17 +66,13 @@ def read_request(data: msgspec.Raw) -> PlacementRequest:
     request = _request.decode(data)
     demands = request.demands
     if demands.existing is not None:
-        _check_existing(request, demands.existing)
+        request.share.allocated(demands.existing)
+        taken = demands.existing.instance
+        if taken is not None and demands.existing.indices != taken.indices:
+            raise ValueError("the existing placement has another index than its instance")
     if demands.prefer and not family_requests(request):
         raise ValueError(f"no mode in `prefer` gives {demands.resource or 'slices'}")
     return request
-
-
-def _check_existing(request: PlacementRequest, existing: Placement) -> None:
-    request.share.allocated(existing)
-    if existing.instance is not None and existing.indices != existing.instance.indices:
-        taken = existing.instance.indices
-        raise ValueError(f"the existing instance has index {taken}, but the placement has {existing.indices}")
 
 
 class Answered(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
 
 from ledger.placement.cpu import CpuHistory
 from ledger.placement.node_class import NodeClass, PriceKey, cpu_steps
@@ -82,7 +81,8 @@ class _Places:
         return found
 
 
-class _Demand(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Demand:
     """Pods of one kind that will come."""
 
     count: float

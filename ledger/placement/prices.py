@@ -40,8 +40,8 @@ def prices_of(places: Mapping[Size, float], slices_per_gpu: int, gpus: int, cpu:
         of, each = (gpu, slices) if several == 1 else (idle, several)
         for free in range(each, len(of)):
             of[free] += worth * (free // each)
-    in_units = [tuple([round(worth * UNIT) for worth in each]) for each in (gpu, idle)]
-    return Prices(slices_per_gpu, *in_units, cpu)
+    gpu_units, idle_units = (tuple([round(worth * UNIT) for worth in each]) for each in (gpu, idle))
+    return Prices(slices_per_gpu, gpu_units, idle_units, cpu)
 
 
 @lru_cache(maxsize=1024)
