@@ -8,7 +8,7 @@ from functools import cached_property
 
 from kube.matching import TolerationIndex
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
-from kube.scheduling import Constraints, Taint, without_label
+from kube.scheduling import Taint, without_label
 from ledger.accounts import NodeAccount
 from ledger.placement.cards import CardDemand, demand
 from ledger.placement.feasibility import Obstacle, gpu_obstacle, takes_now, why_unschedulable
@@ -105,8 +105,6 @@ class CandidateFinder:
         self._index = index
         self._generation = -1
         self._known: dict[Hashable, Candidates] = {}
-        self._matching: tuple[Constraints, NodeSet] | None = None
-        """The nodes for the last label demands: a decision tries the same demands with other sizes."""
 
     def without_unknown(self, request: PlacementRequest) -> PlacementRequest:
         """Leave out extended resources that no node offers: something other than nodes may give them."""
@@ -144,18 +142,12 @@ class CandidateFinder:
         """Apply changes to the index, and drop selections that are no longer valid."""
         self._index.flush()
         if self._generation != self._index.generation:
-            self._matching = None
             self._known.clear()
             self._generation = self._index.generation
 
-    def _matching_nodes(self, constraints: Constraints) -> NodeSet:
-        if self._matching is None or self._matching[0] is not constraints:
-            self._matching = constraints, self._index.labels.matching(constraints)
-        return self._matching[1]
-
     def _select(self, request: PlacementRequest) -> Candidates:
         constraints, tolerated = request.demands.constraints, dict[tuple[Taint, ...], bool]()
-        matching = self._matching_nodes(constraints)
+        matching = self._index.labels.matching(constraints)
         tolerations = TolerationIndex(constraints.tolerations)
         found = list[NodeClass]()
         for each in self._index.classes.values():
@@ -191,13 +183,14 @@ class CandidateFinder:
             yield lacks or Obstacle.LABELS, 1, fact is not None
             return
         # Demands on GPU memory also exclude nodes without the label, which the message has to name.
-        asked_for = self._matching_nodes(without_label(constraints, GPU_MEMORY_LABEL))
+        matching = self._index.labels.matching(constraints)
+        asked_for = self._index.labels.matching(without_label(constraints, GPU_MEMORY_LABEL))
         for each in self._index.classes.values():
             sample, sized = each.sample, request.on_card(each.sample.gpu_mib)
             lacks, accepted = gpu_obstacle(sample, sized), asked_for
             if lacks is None:
                 # If the labels match too, taints are the obstacle.
-                accepted = self._matching_nodes(constraints) if _accepts_kind(each, sized) else 0
+                accepted = matching if _accepts_kind(each, sized) else 0
             elif not GpuKinds(kinds.models).takes_model(sample.labels.get(GPU_PRODUCT_LABEL)):
                 accepted = 0
             count = (each.nodes & accepted).bit_count()

@@ -142,6 +142,9 @@ class ExpectedPods:
         self._most_kinds = min(MAX_KINDS, max(1, MAX_PRICED // max(1, len(places))))
         if self._remembered >= (self._capacity or 0) or len(self._kinds) >= self._most_kinds:
             self._halve()
+        return self._priced(places)
+
+    def _priced(self, places: Mapping[PriceKey, _Places]) -> dict[PriceKey, Prices]:
         worth = _worth_of_places([*self._unseen(places), *self._learnt(places)], places)
         cpu = self._cpu.prices()
         return {
@@ -195,14 +198,11 @@ class ExpectedPods:
 
 @lru_cache(maxsize=8)
 def unlearnt_prices(slices_per_gpu: int) -> Prices:
-    """Return the prices before any pod came, by the pods that are expected in advance."""
-    sizes = _unseen_sizes(slices_per_gpu)
+    """Return the prices before any pod came, by the pods that are expected in advance on an idle node."""
     gpus = _MANY_GPUS[-1]
-    places = _Places(Counter({slices_per_gpu: gpus}), Counter({gpus: 1}))
     key: PriceKey = (gpus, slices_per_gpu, None, 0, None, None, ())
-    demands = [_Demand(_UNSEEN / len(sizes), slices * many, {key: (slices, many)}) for slices, many in sizes]
-    worth = _worth_of_places(demands, {key: places})[key]
-    return prices_of(worth, slices_per_gpu, _MOST_GPUS, _cpu_prior(slices_per_gpu).prices())
+    idle = _Places(Counter({slices_per_gpu: gpus}), Counter({gpus: 1}))
+    return ExpectedPods(slices_per_gpu)._priced({key: idle})[key]  # noqa: SLF001 - of this module
 
 
 def _worth_of_places(

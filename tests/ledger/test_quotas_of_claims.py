@@ -19,7 +19,7 @@ from modes.facts import PodFact
 from modes.fraction import Fraction
 from modes.registry import MODES
 from modes.resource_names import ResourceNames
-from tests.ledger.cluster import gpu_node, request_of
+from tests.ledger.cluster import request_of
 
 [CLAIMED] = [name for name, mode in MODES.items() if mode.is_claimed]
 SMALL, LARGE = 40960, 81920
@@ -148,16 +148,6 @@ def test_a_card_that_no_two_claims_can_share_counts_too() -> None:
     ledger = ledger_with(offer("small", SMALL), OfferedSlice("n", DRIVER, "n", "n", cards=(alone,)))
     ledger.set_pod(pod_of("w", WHOLE, Placement((), 0, ())))
     assert ledger.used_of(MEMORY).memory == GpuMemory(LARGE)
-
-
-def test_a_pod_of_another_mode_is_held_to_what_claims_use_and_takes_their_place() -> None:
-    ledger = ledger_with(*OFFERS)
-    ledger.set_pod(pod_of("p", WHOLE, Placement((), 0, ()), node="large"))
-    ledger.set_node(gpu_node("n", gpus=(), pool="nvidia.com/gpu", pooled=8, pooled_gpus=1))
-    pooled = request_of(Fraction(1, 8), mode="pooled", namespace="red", quotas=(SLICES,))
-    assert ledger.place(pooled, 0.0) == OverQuota(SLICES, 8, 1, 8, "slices")
-    ledger.remove_pod(("red", "p"))
-    assert ledger.used_of(SLICES).slices == 0
 
 
 def test_claims_take_no_room_and_are_only_counted_as_waiting() -> None:

@@ -137,29 +137,20 @@ ASKED = "20480 MiB of a card with 40960 MiB"
 
 
 @pytest.mark.parametrize(
-    ("numbers", "cause"),
+    ("claim", "cause"),
     [
-        ((2, 2, 0, 0, 5, 40960, "a"), "none has enough room"),
-        ((2, 2, 1, 1, 5, 40960, "a"), "a node has room, the scheduler tries again or has another reason"),
-        ((2, 2, 1, 0, 5, 40960, "a"), "too few of one node have room"),
-        ((2, 0, 0, 0), "no such card can be used"),
-        ((0,), "no such card is offered"),
+        (claim_of(room=ClaimRoom(2, 2, 0, 0, 5, 40960, "a")), f"{ASKED}: none has enough room"),
+        (
+            claim_of(room=ClaimRoom(2, 2, 1, 1, 5, 40960, "a")),
+            f"{ASKED}: a node has room, the scheduler tries again or has another reason",
+        ),
+        (claim_of(room=ClaimRoom(2, 2, 1, 0, 5, 40960, "a")), f"{ASKED}: too few of one node have room"),
+        (claim_of(room=ClaimRoom(2, 0)), f"{ASKED}: no such card can be used"),
+        (claim_of(room=ClaimRoom()), f"{ASKED}: no such card is offered"),
+        (claim_of(), f"{ASKED}: it is not known which cards have room"),
+        (claim_of("allocated"), "the scheduler is binding its node"),
+        (claim_of("deleted"), "its claim was deleted"),
     ],
 )
-def test_the_cause_of_a_wait_is_what_cards_lack(numbers, cause):
-    claim = claim_of(room=ClaimRoom(*numbers))
-    assert waiting_cause(claim) == f"{ASKED}: {cause}"
-
-
-@pytest.mark.parametrize(
-    ("state", "cause"),
-    [
-        ("allocated", "the scheduler is binding its node"),
-        ("not created", "Kubernetes has not created its claim yet"),
-        ("deleted", "its claim was deleted"),
-        ("no template", "the template of its claim does not exist"),
-        ("waiting", f"{ASKED}: it is not known which cards have room"),
-    ],
-)
-def test_the_cause_without_known_cards_is_the_state_of_the_claim(state, cause):
-    assert waiting_cause(claim_of(state)) == cause
+def test_the_cause_of_a_wait_is_what_cards_lack_or_the_state_of_the_claim(claim, cause):
+    assert waiting_cause(claim) == cause
