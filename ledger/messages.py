@@ -65,11 +65,14 @@ def read_request(data: msgspec.Raw) -> PlacementRequest:
         raise ValueError(f"the request has {size} bytes; the maximum is {MAX_REQUEST_BYTES}")
     request = _request.decode(data)
     demands = request.demands
-    if demands.existing is not None:
-        request.share.allocated(demands.existing)
-        taken = demands.existing.instance
-        if taken is not None and demands.existing.indices != taken.indices:
-            raise ValueError("the existing placement has another index than its instance")
+    existing = demands.existing
+    if existing is not None:
+        request.share.allocated(existing)
+        taken = existing.instance.indices if existing.instance is not None else existing.indices
+        if existing.indices != taken:
+            raise ValueError(
+                f"the existing instance has index {taken}, but the placement has {existing.indices}"
+            )
     if demands.prefer and not family_requests(request):
         raise ValueError(f"no mode in `prefer` gives {demands.resource or 'slices'}")
     return request

@@ -14,9 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from ledger.placement.cpu import CpuHistory
 from ledger.placement.node_class import NodeClass, PriceKey, cpu_steps
-from ledger.placement.prices import Prices, Size, prices_of
+from ledger.placement.prices import CpuHistory, Prices, Size, prices_of
 from ledger.placement_request import RequestedShare
 from modes.fraction import Fraction
 

@@ -14,9 +14,17 @@ from kube.names import GPU_PRODUCT_LABEL
 from kube.scheduling import Taint
 from ledger.accounts import NodeAccount, has_room
 from ledger.placement.cards import best_set, card_sets, demand, layout
-from ledger.placement.cpu import Gains, enough_cpu, gains, most_gained, taken_up, unusable_slices
 from ledger.placement.label_index import NodeSet
-from ledger.placement.prices import Prices, base_score
+from ledger.placement.prices import (
+    Gains,
+    Prices,
+    base_score,
+    enough_cpu,
+    gains,
+    most_gained,
+    taken_up,
+    unusable_slices,
+)
 from ledger.placement_request import PlacementRequest
 from modes.facts import NodeFact
 from modes.registry import MODES

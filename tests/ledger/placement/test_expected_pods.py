@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
 from ledger.ledger import Ledger
-from ledger.placement.cpu import PER_SLICE
 from ledger.placement.expected_pods import MAX_KINDS
-from ledger.placement.prices import Prices
+from ledger.placement.prices import PER_SLICE, Prices
 from ledger.placement_request import Placement
 from modes.fraction import Fraction
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, request_of
