@@ -19,7 +19,7 @@ from ledger.placement_request import (
     RequestedShare,
     Unschedulable,
 )
-from ledger.quota_usage import QuotaUsage, Used
+from ledger.quota_usage import QuotaUsage, Used, exceeded
 from ledger.reservations import LIFETIME_SECONDS, MAX_RESERVATIONS, Reservation, expected_pod
 from modes.facts import PodFact
 
@@ -178,9 +178,9 @@ class Ledger(LedgerWriter):
         quotas = request.accounting.quotas
         if not quotas:
             return None
-        return usage.passed_by(
-            self._need(request, allocated), quotas, self._largest_mib_for(request, allocated)
-        )
+        need, largest = self._need(request, allocated), self._largest_mib_for(request, allocated)
+        found = (exceeded(quota, usage.of(quota), need, largest) for quota in quotas)
+        return next((over for over in found if over is not None), None)
 
     def _options(self, request: PlacementRequest) -> list[Placement] | Unschedulable:
         """The placements that a pod can have, the best first; a claim has one, and the scheduler the rest."""

@@ -96,13 +96,6 @@ def lost(free: Sequence[int], fraction: Fraction, prices: Prices) -> tuple[int, 
     None without room.
     """
     worth, per_gpu = prices.gpu, prices.slices_per_gpu
-    if fraction.gpus == 1:
-        # Most pods: called for each state of GPUs in a cluster.
-        slices = fraction.slices
-        for gap in _cheapest_gaps(worth, slices):
-            if gap in free:
-                return worth[gap] - worth[gap - slices], gap == per_gpu
-        return None
     if fraction.is_apart:
         positions = gpus_of_split(free, fraction) if sum(free) >= fraction.slices else None
         if positions is None:

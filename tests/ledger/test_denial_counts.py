@@ -43,3 +43,13 @@ def test_of_more_namespaces_than_are_kept_those_stay_that_were_denied_last():
     assert len(found) == MAX_KEPT
     assert found[:2] == [count(namespace="new"), count(namespace="again", pods=2)]
     assert "n0" not in {each.namespace for each in found}
+
+
+def test_however_many_are_denied_there_is_one_count_for_each_minute():
+    window = DenialWindow()
+    for second in range(10_000):
+        window.add(count(), float(second))
+    [kept] = window._kept.values()
+    assert len(kept.minutes) <= HOUR_SECONDS / MINUTE_SECONDS
+    [found] = window.of_last_hour(9_999.0)
+    assert HOUR_SECONDS - MINUTE_SECONDS <= found.pods <= HOUR_SECONDS

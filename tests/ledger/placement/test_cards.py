@@ -64,13 +64,6 @@ def test_with_more_such_hosts_than_can_be_shut_out_the_pod_is_bound_to_those_tha
     assert (answer.hosts, answer.other_hosts) == (("whole.local",), ())
 
 
-def test_a_model_that_no_card_is_of_is_denied_and_the_cards_that_there_are_are_named():
-    answer = ledger_of(node_of("mixed", SMALL, LARGE)).place(eighths(4, kinds=GpuKinds(("H100",))), 0.0)
-    assert isinstance(answer, Unschedulable)
-    assert SMALL in answer.why
-    assert LARGE in answer.why
-
-
 def test_several_gpus_of_nodes_without_equal_ones_are_denied():
     ledger = ledger_of(node_of("mixed", SMALL, LARGE))
     answer = ledger.place(request_of(Fraction(8, 8, 2), **BY_AGENT), 0.0)
