@@ -150,7 +150,8 @@ class CpuHistory:
     def learn(self, slices: int, cpu_milli: int) -> None:
         """Count slices with this CPU each; the caller bounds the amounts."""
         ignored = max(0, cpu_milli.bit_length() - _BITS)
-        self._slices[cpu_milli >> ignored << ignored] += slices
+        middle = 1 << ignored >> 1
+        self._slices[(cpu_milli >> ignored << ignored) + middle] += slices
 
     def halve(self) -> None:
         """Give older arrivals less weight."""
