@@ -114,16 +114,24 @@ class NodeAccount:
         return max(0, self.offered.get(unit, 0) - self.taken.get(unit, 0))
 
     def pool_state(self) -> tuple[int, ...]:
-        """Free slices of each card of the pool, sorted; one sum if the cards are unknown."""
-        fact = self._fact
-        if fact is None or not fact.pool_cards:
+        """Free slices of each card of the pool, sorted; one sum if the cards are unknown.
+
+        Slices that pods took after the agent's report count as the agent will place them: on the card with
+        the least sufficient room, else on the freest ones. Slices freed since are of an unknown card.
+        """
+        cards = self._fact.pool_cards if self._fact is not None else ()
+        since = self.taken.get(POOL, 0) - sum([held for _, held in cards])
+        if self._fact is None or not cards or since < 0:
             return (self.free_of(POOL),)
-        claims = reversed(self.claims.values())
-        latest = (amount for claim in claims for unit, amount in claim.takes if unit is POOL)
-        per_card = fact.pooled // len(fact.pool_cards)
-        taken = self.taken.get(POOL, 0)
-        left = left_on_cards([held for _, held in fact.pool_cards], per_card, taken, latest)
-        return left if left is not None else (self.free_of(POOL),)
+        left = [max(0, self._fact.pooled // len(cards) - held) for _, held in cards]
+        new: list[int] = []
+        for claim in reversed(self.claims.values()):
+            taken = min(since, sum([amount for unit, amount in claim.takes if unit is POOL]))
+            new.append(taken)
+            since -= taken
+        for slices in reversed(new):
+            _give(left, slices)
+        return tuple(sorted(left))
 
     def free_units(self) -> dict[Unit, int]:
         """What is free of each unit that the node offers, never negative; without cordoned GPUs."""
@@ -161,35 +169,6 @@ def take_from_one(left: list[int], slices: int) -> bool:
     if fitting:
         left[left.index(min(fitting))] -= slices
     return bool(fitting)
-
-
-def left_on_cards(
-    held: Sequence[int], slices_per_card: int, taken: int, latest: Iterable[int]
-) -> tuple[int, ...] | None:
-    """Return the free slices of each card, sorted; None if they are unknown.
-
-    Slices that pods took after the agent's report are counted as the agent will place them: on the card with
-    the least sufficient room. The result is None if slices were freed since the report, on an unknown card.
-
-    Args:
-        held: slices that containers hold on each card, by the kubelet's checkpoint.
-        slices_per_card: slices into which each card is divided.
-        taken: slices of all pods that are bound to the node or expected on it.
-        latest: slices of each of these pods, the latest first.
-    """
-    since = taken - sum(held)
-    if since < 0:
-        return None
-    new: list[int] = []
-    for slices in latest:
-        if since <= 0:
-            break
-        new.append(min(slices, since))
-        since -= slices
-    left = [max(0, slices_per_card - each) for each in held]
-    for slices in reversed(new):
-        _give(left, slices)
-    return tuple(sorted(left))
 
 
 def _give(left: list[int], slices: int) -> None:

@@ -35,7 +35,7 @@ class Ledger(LedgerWriter):
     def __init__(
         self,
         most_reservations: int = MAX_RESERVATIONS,
-        on_promise: Callable[[str | None], None] | None = None,
+        on_promise: Callable[[str | None], None] = lambda _: None,
     ) -> None:
         """`on_promise` is the attribute of this name."""
         super().__init__(most_reservations, on_promise)
@@ -61,8 +61,7 @@ class Ledger(LedgerWriter):
         accounting = request.accounting
         if accounting.reservation is not None:
             self.release(accounting.reservation)
-        if accounting.owner and self._owners.follow(accounting.owner):
-            self._notify_owner(accounting.owner)
+        self._follow(accounting.owner)
         existing = request.demands.existing
         stays: AllocatedShare | None = None
         if existing is not None:
@@ -84,6 +83,12 @@ class Ledger(LedgerWriter):
         if name is not None:
             self._reserve(request, result, now)
         return result
+
+    def _follow(self, owner: str) -> None:
+        """Report the pods of an owner that was not requested recently."""
+        if owner and self._owners.follow(owner):
+            for node in self._owners.on_nodes(owner):
+                self.on_promise(node)
 
     def _reserve(self, request: PlacementRequest, allocated: AllocatedShare, now: float) -> None:
         """Reserve a pod's place; if there are too many reservations, an old one ends."""
