@@ -65,17 +65,18 @@ def read_request(data: msgspec.Raw) -> PlacementRequest:
         raise ValueError(f"the request has {size} bytes; the maximum is {MAX_REQUEST_BYTES}")
     request = _request.decode(data)
     demands = request.demands
-    existing = demands.existing
-    if existing is not None:
-        request.share.allocated(existing)
-        taken = existing.instance.indices if existing.instance is not None else existing.indices
-        if existing.indices != taken:
-            raise ValueError(
-                f"the existing instance has index {taken}, but the placement has {existing.indices}"
-            )
+    if demands.existing is not None:
+        _check_existing(request, demands.existing)
     if demands.prefer and not family_requests(request):
         raise ValueError(f"no mode in `prefer` gives {demands.resource or 'slices'}")
     return request
+
+
+def _check_existing(request: PlacementRequest, existing: Placement) -> None:
+    request.share.allocated(existing)
+    if existing.instance is not None and existing.indices != existing.instance.indices:
+        taken = existing.instance.indices
+        raise ValueError(f"the existing instance has index {taken}, but the placement has {existing.indices}")
 
 
 class Answered(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from ledger.ledger import Ledger
 from ledger.placement_request import PlacementRequest
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, placed
-from tests.ledger.snapshot import books
 
 
 def spread(slices: int = 2, number: int = 0, **changes: object) -> PlacementRequest:
@@ -40,13 +39,3 @@ def test_after_a_restart_the_same_is_known_from_the_pods_alone():
     found = placed(after, spread(1, 9))
     assert (found.node, found.indices) == ("b", (1,))
     assert found == placed(before, spread(1, 9))
-
-
-def test_nothing_is_kept_of_owners_without_pods():
-    ledger = ledger_of(gpu_node("a"), gpu_node("b"))
-    empty = books(ledger)["owners"]
-    for number in range(20):
-        placed(ledger, spread(1, number, owner=f"owner-{number}", same_model=True))
-    for number in range(20):
-        ledger.release(f"r-{number}")
-    assert books(ledger)["owners"] == empty == ({}, {})
