@@ -52,7 +52,9 @@ def test_each_change_returns_the_nodes_that_it_affects():
     assert kept.put_claim(claim) == {"m"}
     assert kept.put_claim(claim) == set()
     assert kept.claim(claim.key) == claim
+    assert kept.on("m")[0].claims == 1
     assert kept.put_claim(CardClaim("team", "c")) == {"m"}
+    assert kept.on("m")[0].claims == 0
     assert (kept.claim(claim.key), kept.remove_claim(claim.key)) == (None, set())
     assert kept.remove_slice("s") == {"m"}
     assert kept.remove_slice("s") == set()

@@ -58,3 +58,11 @@ def test_a_namespace_with_too_many_reservations_ends_only_its_own(quotas) -> Non
     ledger.place(eighths(1, namespace="c", reservation="c", quotas=quotas), 0.0)
     assert ledger.is_reserved("c")
     assert ledger.reservations == 12
+
+
+def test_reservations_without_a_quota_end_none_with_one_even_of_their_own_namespace() -> None:
+    ledger, quota = cluster(4), Quota("namespace", "team", slices=99)
+    ledger.place(eighths(1, namespace="team", reservation="counted", quotas=(quota,)), 0.0)
+    for number in range(9):
+        ledger.place(eighths(1, namespace="team", reservation=f"r{number}"), 0.0)
+    assert ledger.is_reserved("counted")

@@ -53,6 +53,14 @@ def test_pods_go_by_priority_then_by_age_as_far_as_the_quota_goes() -> None:
     assert let_go(ledger) == ["old"]
 
 
+def test_no_later_pod_goes_before_the_first_of_its_line_however_small() -> None:
+    runs = holder("runs", "a", (0, 4), namespace="red")
+    ledger = ledger_of(gpu_node("a"), holders=(runs, waiting("large", 7, 9), waiting("small", 1, 0, 1)))
+    assert let_go(ledger) == []
+    ledger.remove_pod(runs.key)
+    assert let_go(ledger) == ["large", "small"]
+
+
 def test_a_pod_that_is_larger_than_its_quota_stops_nobody() -> None:
     ledger = ledger_of(gpu_node("a"), holders=(waiting("huge", 9, 9), waiting("fits", 8, 0, 1)))
     assert let_go(ledger) == ["fits"]

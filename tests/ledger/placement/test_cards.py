@@ -72,6 +72,13 @@ def test_several_gpus_of_nodes_without_equal_ones_are_denied():
     assert isinstance(ledger.place(eighths(16, **BY_AGENT), 0.0), Placement), "whole GPUs have no limit"
 
 
+def test_a_limit_by_the_label_is_never_written_for_a_smaller_card():
+    ledger = ledger_of(node_of("liar", LARGE, SMALL), holders=(holder("p", "liar", (0, 8)),))
+    answer = placed(ledger, eighths(4))
+    assert (answer.node, answer.indices) == (None, (0,))
+    assert placed(ledger, eighths(4, **BY_AGENT)).indices == (1,)
+
+
 def test_without_an_agent_the_label_says_what_a_card_is():
     plain = node_of("plain", SMALL, LARGE, cards=(), card_models=(), agent="unknown")
     answer = placed(ledger_of(plain), eighths(4, kinds=GpuKinds(("A100-40",))))
