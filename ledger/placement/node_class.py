@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Iterator
 from itertools import islice
+from operator import itemgetter
 
 from kube.names import GPU_PRODUCT_LABEL
 from kube.scheduling import Taint
@@ -40,8 +41,10 @@ PriceKey = tuple[int, int, int | None, int, str | None, str | None, tuple[Taint,
 _CPU_STEP, _MAX_CPU_STEPS = 16_000, 64
 """Milli-CPU per step by which nodes are distinguished, and the number of distinguished steps."""
 _REFUSING = tuple(key for mode in MODES.values() for key in mode.refusing_labels)
+_MAX_EMPTY = 128
+"""Groups without nodes that are kept beside two for each node: nodes come back to the same states."""
 _MAX_SIZES = 512
-"""Pod sizes whose scores a group remembers: users can request any number of them."""
+"""Pod sizes whose scores are remembered: users can request any number of them."""
 
 
 class Search:
@@ -65,16 +68,16 @@ class Search:
 
 
 class Group:
-    """Nodes of one class in one state, sorted by free CPU. It has at least one node."""
+    """Nodes of one class in one state, sorted by free CPU."""
 
-    __slots__ = ("bases", "free", "nodes", "state")
+    __slots__ = ("free", "nodes", "state", "unusable")
 
     def __init__(self, state: State) -> None:
         self.state = state
         self.free = sum(state[0])
         self.nodes: list[tuple[int, str, NodeAccount]] = []
-        self.bases: dict[Hashable, int | None] = {}
-        """Score without CPU by size of pod; None without room."""
+        self.unusable: int | None = None
+        """Unusable slices of the node with the least free CPU; the others have no more. None: not counted."""
 
     def best(self, search: Search, base: int, pod: Gains) -> Found | None:
         """Return the node whose CPU suits the pod best, and its score; the least CPU wins a tie.
@@ -111,18 +114,24 @@ class NodeClass:
         offered = [unit for mode in MODES.values() for unit in mode.resource_units(sample)]
         self._units: list[Unit] = [unit for unit in offered if isinstance(unit, Profile)]
         self._groups: dict[State, Group] = {}
+        self._ranked: dict[Hashable, tuple[int, list[tuple[int, Group]]]] = {}
+        """By size of pod: how many groups were scored, and those with room by their score without CPU."""
         self._positions: dict[str, tuple[Group, int]] = {}
         """By name of the node: its group, and its free CPU at insertion."""
 
     def set_prices(self, prices: Prices) -> None:
         """Set what free slices are worth here."""
         self.prices = prices
+        self._ranked.clear()
+        self._groups = {state: group for state, group in self._groups.items() if group.nodes}
         for group in self._groups.values():
-            group.bases.clear()
+            group.unusable = None
 
     def states(self) -> Iterator[tuple[State, list[NodeAccount]]]:
         """Yield each state that some node is in, and these nodes."""
-        return ((each.state, [node[2] for node in each.nodes]) for each in self._groups.values())
+        return (
+            (each.state, [node[2] for node in each.nodes]) for each in self._groups.values() if each.nodes
+        )
 
     def insert(self, account: NodeAccount) -> None:
         """Insert a node, or move it to the group of its current state; the inverse of `remove`."""
@@ -130,9 +139,12 @@ class NodeClass:
         state = self._state(account)
         group = self._groups.get(state)
         if group is None:
+            if len(self._groups) > _MAX_EMPTY + 2 * len(self._positions):
+                self.set_prices(self.prices)
             group = self._groups[state] = Group(state)
         self._positions[account.name] = group, account.cpu_free
         insort(group.nodes, (account.cpu_free, account.name, account))
+        group.unusable = None
 
     def remove(self, name: str) -> None:
         """Remove a node, if it is here; the inverse of `insert`."""
@@ -140,23 +152,39 @@ class NodeClass:
             return
         group, cpu_free = self._positions.pop(name)
         del group.nodes[bisect_left(group.nodes, (cpu_free, name))]
-        if not group.nodes:
-            del self._groups[group.state]
+        group.unusable = None
 
     def best(self, search: Search, found: Found | None) -> Found | None:
         """Return the best node here, if it is better than `found`; otherwise `found`."""
-        pod = self._gains(search)
+        pod, cpu_milli = self._gains(search), search.cpu_milli
         most = most_gained(pod)
-        for group in self._groups.values():
-            base = self._base_of(group, search)
-            if base is None or group.nodes[-1][0] < search.cpu_milli:
-                continue
+        for base, group in self._with_room(search):
             if found is not None and base + most < found[0]:
+                break
+            if not group.nodes or group.nodes[-1][0] < cpu_milli:
                 continue
-            unusable = unusable_slices(group.free, group.nodes[0][0], self.prices.cpu) if most else 0
-            if found is None or base + min(most, unusable) >= found[0]:
+            if group.unusable is None:
+                group.unusable = unusable_slices(group.free, group.nodes[0][0], self.prices.cpu)
+            if found is None or base + min(most, group.unusable) >= found[0]:
                 found = _better(found, group.best(search, base, pod))
         return found
+
+    def _with_room(self, search: Search) -> list[tuple[int, Group]]:
+        """Return the groups with room for a pod and their scores without CPU, the best first.
+
+        Some may have no node now.
+        """
+        size = search.size if self.layout is None else (search.size, search.demand)
+        scored, ranked = self._ranked.get(size, (0, []))
+        if scored < len(self._groups):
+            if len(self._ranked) >= _MAX_SIZES:
+                self._ranked.clear()
+            for group in islice(self._groups.values(), scored, None):
+                if (base := self._base(group.state, search)) is not None:
+                    ranked.append((base, group))
+            ranked.sort(key=itemgetter(0), reverse=True)
+            self._ranked[size] = len(self._groups), ranked
+        return ranked
 
     def score(self, account: NodeAccount, search: Search) -> int | None:
         """Return the score of one node; None if it has no room now."""
@@ -180,15 +208,6 @@ class NodeClass:
         gpus = tuple(sorted(by_index)) if self.layout is None else by_index
         pool = account.pool_state() if sample.pooled else ()
         return gpus, pool, tuple([account.free_of(unit) for unit in self._units]) if self._units else ()
-
-    def _base_of(self, group: Group, search: Search) -> int | None:
-        bases = group.bases
-        size = search.size if self.layout is None else (search.size, search.demand)
-        if size not in bases:
-            if len(bases) >= _MAX_SIZES:
-                bases.clear()
-            bases[size] = self._base(group.state, search)
-        return bases[size]
 
     def _base(self, state: State, search: Search) -> int | None:
         gpus, pool, instances = state
