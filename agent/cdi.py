@@ -93,8 +93,8 @@ def edits_of(
     share: Share, policy: AgentPolicy, state_dir: str, driver: DriverLimits | None
 ) -> dict[str, Any]:
     """Return the CDI edits that limit a container to a share; none for a whole GPU, or without a limiter."""
-    env = [f"{name}={value}" for name, value in variables(share, policy, own_cache=True).items()]
-    wanted = mounts(share, policy.limiter, state_dir, own_cache=True)
+    env = [f"{name}={value}" for name, value in variables(share, policy).items()]
+    wanted = mounts(share, policy.limiter, state_dir)
     hooks = driver.hooks(share) if driver is not None else []
     edits = {"env": env, "mounts": [_mount(each) for each in wanted], "hooks": hooks}
     return {key: each for key, each in edits.items() if each}

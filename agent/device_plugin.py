@@ -9,15 +9,15 @@ from typing import NoReturn
 
 import grpc
 
-from agent.allocate_response import Allocator
 from agent.before_use import BeforeUse
-from agent.cdi import CdiError
+from agent.cdi import CdiError, SliceSpecifications
 from agent.gpu import Gpu
 from agent.kubelet import KubeletError
 from agent.kubelet_api import deviceplugin_pb2 as api
-from agent.kubelet_checkpoint import Checkpoint
+from agent.kubelet_checkpoint import SLICES_PER_GPU, Checkpoint
+from agent.limits import refuse_conflict
 from agent.parts import Agent
-from agent.shares import RefusedError, Share, preferred_ids, slice_ids, uuid_of
+from agent.shares import RefusedError, Share, preferred_ids, shares_of, slice_ids, uuid_of
 from service.log import get_logger
 
 HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
@@ -27,14 +27,24 @@ _Given = list[tuple[frozenset[str], int | None]]
 
 
 class DevicePlugin:
-    """Offers the slices of some GPUs under one name: of one in mode per-gpu, of all in mode pooled."""
+    """Offers the slices of some GPUs under one name: of one in mode per-gpu, of all in mode pooled.
 
-    def __init__(
+    Args:
+        resource: the name.
+        gpus: the GPUs.
+        agent: the agent.
+        names: CDI devices of cards by UUID, which may change.
+        specifications: CDI devices of shares.
+        before_use: checks the files that limit a container.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 what an answer consists of
         self,
         resource: str,
         gpus: Sequence[Gpu],
         agent: Agent,
-        allocator: Allocator,
+        names: Mapping[str, str],
+        specifications: SliceSpecifications,
         before_use: BeforeUse,
     ) -> None:
         self.resource = resource
@@ -45,9 +55,11 @@ class DevicePlugin:
         """ListAndWatch calls that are open."""
         self.stream_opened = asyncio.Event()
         self._gpus = {gpu.uuid: gpu for gpu in gpus}
+        self._policy = agent.policy
         self._slices_per_gpu = agent.policy.slices_per_gpu
         self._state = agent.state
-        self._allocator = allocator
+        self._names = names
+        self._specifications = specifications
         self._kubelet = agent.kubelet
         self._checkpoint = Checkpoint(agent.kubelet.plugins)
         self._metrics = agent.metrics
@@ -108,9 +120,9 @@ class DevicePlugin:
         try:
             await self._before_use.check()
             for each in request.container_requests:
-                shares = self._allocator.shares(each.devices_ids, self._gpus)
+                shares = self._shares(each.devices_ids, self._gpus)
                 self._refuse_unhealthy(shares)
-                response.container_responses.append(self._allocator.answer(shares))
+                response.container_responses.append(self._answer(shares))
                 for share in shares:
                     self._log.info("allocated", resource=self.resource, **_fields(share))
         except (RefusedError, CdiError) as error:
@@ -119,6 +131,26 @@ class DevicePlugin:
             await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, str(error))
         self._metrics.allocated(self.resource, "allocated")
         return response
+
+    def _shares(
+        self, ids: Iterable[str], gpus: Mapping[str, Gpu], slices_per_gpu: int | None = None
+    ) -> list[Share]:
+        """Return what IDs stand for, by the number of slices when they were allocated, if it is known.
+
+        Raises:
+            RefusedError: they cannot be allocated together.
+        """
+        return shares_of(ids, gpus, slices_per_gpu or self._slices_per_gpu, self._policy.reserve_mib)
+
+    def _answer(self, shares: Iterable[Share]) -> api.ContainerAllocateResponse:
+        names = []
+        for share in shares:
+            limit = self._specifications.name_of(share)
+            names += [self._names[share.gpu.uuid], *([limit] if limit is not None else [])]
+        return api.ContainerAllocateResponse(
+            annotations={SLICES_PER_GPU: str(self._slices_per_gpu)},
+            cdi_devices=[api.CDIDevice(name=name) for name in names],
+        )
 
     def _refuse_unhealthy(self, shares: Iterable[Share]) -> None:
         """Refuse a GPU that became unhealthy after the kubelet chose it.
@@ -138,7 +170,7 @@ class DevicePlugin:
         try:
             await self._before_use.check()
             for devices in await self._given_with(ids):
-                self._allocator.refuse_conflict(self._shares_of(devices))
+                refuse_conflict(self._shares_of(devices), self._policy)
         except RefusedError as error:
             await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, str(error))
         except KubeletError as error:
@@ -179,25 +211,18 @@ class DevicePlugin:
             if any(uuid_of(each) in gpus for each in ids):
                 # A container that got its slices under another policy may restart.
                 with contextlib.suppress(RefusedError):
-                    shares += self._allocator.shares(ids, gpus, slices_per_gpu)
+                    shares += self._shares(ids, gpus, slices_per_gpu)
         return shares
 
     def _devices(self) -> list[api.Device]:
         return [device for gpu in self._gpus.values() for device in self._devices_of(gpu)]
 
     def _devices_of(self, gpu: Gpu) -> list[api.Device]:
-        is_unhealthy, withheld = gpu.uuid in self._state.unhealthy, self._state.withheld
+        health = UNHEALTHY if gpu.uuid in self._state.unhealthy else HEALTHY
         nodes = [api.NUMANode(ID=gpu.numa_node)] if gpu.numa_node is not None else []
         topology = api.TopologyInfo(nodes=nodes) if nodes else None
         ids = slice_ids(gpu, self._slices_per_gpu)
-        return [
-            api.Device(
-                ID=each,
-                health=UNHEALTHY if is_unhealthy or each in withheld else HEALTHY,
-                topology=topology,
-            )
-            for each in ids
-        ]
+        return [api.Device(ID=each, health=health, topology=topology) for each in ids]
 
 
 def _fields(share: Share) -> dict[str, object]:

@@ -14,12 +14,13 @@ from pathlib import Path
 import msgspec
 from google.protobuf.message import DecodeError
 
-from agent.allocate_response import SLICES_PER_GPU
 from agent.files import UNREADABLE
 from agent.kubelet_api.deviceplugin_pb2 import ContainerAllocateResponse
 from modes.fraction import ALLOWED_SLICES_PER_GPU
 
 NAME = "kubelet_internal_checkpoint"
+SLICES_PER_GPU = "clearml-injector.io/slices-per-gpu"
+"""Annotation of each of our answers: the kubelet stores it with the allocation, and runtimes ignore it."""
 MAX_BYTES = 16 * 1024 * 1024
 _SIZES = {str(size): size for size in ALLOWED_SLICES_PER_GPU}
 

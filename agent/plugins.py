@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from agent.allocate_response import Allocator
 from agent.cdi import CLAIM_FILE_PREFIX, CdiError, SliceSpecifications
 from agent.device_plugin import DevicePlugin
 from agent.dra.checkpoint import PreparedClaims
@@ -16,6 +14,9 @@ from agent.dra.specifications import claims_with_files
 from agent.files import boot_id
 from agent.held_slices import HeldSlices
 from agent.kubelet import KubeletError
+from agent.kubernetes.api_server import ApiServerClient
+from agent.kubernetes.other_drivers import OtherDrivers
+from agent.kubernetes.resource_slices import ResourceSlices
 from agent.other_plugins import OtherPlugins
 from agent.ownership import Ownership
 from agent.parts import Agent
@@ -28,8 +29,6 @@ LOOK_SECONDS = 1.0
 """How long an agent that starts waits for what the kubelet counts, and for what DRA drivers offer."""
 DRIVERS_SECONDS = 300.0
 """Between two looks at what DRA drivers offer: every agent asks the API server."""
-LookAtDrivers = Callable[[], Awaitable[Mapping[str, str] | None]]
-"""Returns why cards must be withdrawn because a DRA driver offers them too, by UUID; None if unknown."""
 
 
 class DevicePlugins:
@@ -38,12 +37,14 @@ class DevicePlugins:
     Args:
         agent: the agent.
         preparation: prepares the node.
-        drivers: finds the cards that DRA drivers offer too; None to look for none.
+        api: the API server, which knows what DRA drivers offer too; None to look for none.
     """
 
-    def __init__(self, agent: Agent, preparation: Preparation, drivers: LookAtDrivers | None = None) -> None:
+    def __init__(self, agent: Agent, preparation: Preparation, api: ApiServerClient | None) -> None:
         self._agent = agent
-        self._drivers = drivers
+        self._drivers = None
+        if api is not None and (node := agent.options.node) is not None:
+            self._drivers = OtherDrivers(ResourceSlices(api, node), agent)
         self._preparation = preparation
         self.held = HeldSlices(agent)
         self._log = get_logger("device plugins")
@@ -65,12 +66,14 @@ class DevicePlugins:
 
     async def _run(self) -> None:
         agent, preparation = self._agent, self._preparation
-        allocator, specifications = await preparation.until_done(self._offers, self._finish)
-        await self.held.shares_of(None)  # withholds slices before any is offered
+        specifications = await preparation.until_done(self._offers, self._finish)
+        await self.held.shares_of(None)  # withdraws cards with slices of another size before any is offered
         await self._look_for_others()
         remove_stale_sockets(agent.kubelet.plugins)
         plugins = [
-            DevicePlugin(resource, gpus, agent, allocator, preparation.before_use)
+            DevicePlugin(
+                resource, gpus, agent, preparation.names.names, specifications, preparation.before_use
+            )
             for resource, gpus in self._offers.items()
         ]
         registrars = [Registrar(plugin, agent) for plugin in plugins]
@@ -79,26 +82,23 @@ class DevicePlugins:
                 group.create_task(registrar.run())
             group.create_task(Ownership(agent.kubelet, registrars, self._others).run())
             group.create_task(self._follow_drivers())
-            if specifications is not None:
-                write_again = partial(self._write_again, specifications)
-                if (cards := preparation.cards) is not None:
-                    group.create_task(cards.follow(agent.state.gpus))
-                group.create_task(preparation.names.follow(agent.state.gpus, write_again))
+            if (cards := preparation.cards) is not None:
+                group.create_task(cards.follow(agent.state.gpus))
+            write_again = partial(self._write_again, specifications)
+            group.create_task(preparation.names.follow(agent.state.gpus, write_again))
 
-    def _finish(self) -> tuple[Allocator, SliceSpecifications | None]:
-        """Return what answers the kubelet, on a prepared node."""
+    def _finish(self) -> SliceSpecifications:
+        """Return the CDI devices of shares, on a prepared node."""
         options, policy = self._agent.options, self._agent.policy
         if options.divide and INDEX not in policy.resource:
             raise NotPreparedError(
                 "some cards shall stay whole (agent.divide), and a pool names all alike: use mode per-gpu"
             )
         self._refuse_claims()
-        if options.strategy != "cdi":
-            return Allocator(policy, options, {}, None), None
         directory = Path(options.cdi_dirs[-1])
         specifications = SliceSpecifications(directory, policy, options.state_dir, self._preparation.driver)
         self._write_all(specifications)
-        return Allocator(policy, options, self._preparation.names.names, specifications), specifications
+        return specifications
 
     def _refuse_claims(self) -> None:
         """Refuse to offer cards that pods of this boot have by DRA, from this agent before it changed.
@@ -151,6 +151,6 @@ class DevicePlugins:
             await asyncio.sleep(DRIVERS_SECONDS)
 
     async def _look_at_drivers(self) -> None:
-        found = await self._drivers() if self._drivers is not None else None
+        found = await self._drivers.look() if self._drivers is not None else None
         if found is not None:
             self._others.set_drivers(found)

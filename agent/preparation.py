@@ -26,7 +26,7 @@ from service.log import get_logger
 
 RETRY_SECONDS = 1.0
 _NO_HOOK = "the cards' CDI devices lack NVIDIA's hook for it: container toolkit 1.20.1 or newer has it"
-_NOT_LIMITED = "the driver limits shares only with strategy cdi and a policy with a limiter"
+_NOT_LIMITED = "the driver limits shares only with a policy with a limiter"
 Finished = TypeVar("Finished")
 
 
@@ -43,14 +43,14 @@ class Preparation:
         self.driver: DriverLimits | None = None
         """None where the driver is not asked to limit shares."""
         if agent.driver_limits and options.driver_limits != "false":
-            is_limited = options.strategy == "cdi" and limiter.name != NO_LIMITER
+            is_limited = limiter.name != NO_LIMITER
             if (why_none := _why_no_hooks(options) if is_limited else _NOT_LIMITED) is None:
                 self.driver = DriverLimits(options.state_dir, lambda: self.names.limit_hooks)
             else:
                 state.driver_limits = options.without_driver(why_none)
         self.cards: CardSpecification | None = None
         """None where somebody else writes the cards' CDI devices."""
-        if options.nvidia_ctk is not None and options.strategy == "cdi" and state.gpus:
+        if options.nvidia_ctk is not None and state.gpus:
             self.cards = CardSpecification(options.nvidia_ctk, options)
         self._options = options
         self._state = state
@@ -101,8 +101,7 @@ class Preparation:
             raise NotPreparedError(
                 f"another agent runs on this node and holds {self._lock.path}: end one of the two"
             )
-        if self._options.strategy == "cdi":
-            await self._name_cards()
+        await self._name_cards()
         if (problem := cdi_problem(self._options)) is not None:
             raise NotPreparedError(problem)
         await asyncio.to_thread(self._library.prepare)

@@ -17,10 +17,6 @@ FIRST_CRIO = (1, 23)
 MAX_BYTES = 4096
 """Of the file."""
 _VERSION = re.compile(r"(?P<name>[a-z-]+)://v?(?P<major>[0-9]+)\.(?P<minor>[0-9]+)")
-_FALLBACK = (
-    "upgrade it, or choose --device-list-strategy volume-mounts or envvar, with which a pod can lift its"
-    " memory limit"
-)
 _NOT_ASKED = (
     "the container runtime was not asked whether CDI is on: give --runtime-file, as `python -m"
     " agent.ask_runtime SOCKET FILE` writes it, or --cdi-enabled if you know that it is"
@@ -37,8 +33,8 @@ class Runtime(msgspec.Struct, frozen=True):
 
 
 def cdi_problem(options: AgentOptions) -> str | None:
-    """Return why CDI cannot be used on this node; None if it can, or is not needed."""
-    if options.strategy != "cdi" or options.cdi_enabled:
+    """Return why CDI cannot be used on this node; None if it can."""
+    if options.cdi_enabled:
         return None
     runtime = stated_runtime(options)
     return _NOT_ASKED if runtime is None else _problem_of(runtime)
@@ -52,9 +48,9 @@ def _problem_of(runtime: Runtime) -> str | None:
     name, number = found["name"], (int(found["major"]), int(found["minor"]))
     first = {"containerd": FIRST_CONTAINERD, "cri-o": FIRST_CRIO}.get(name)
     if first is None:
-        return f"{name} is not known to obey CDI: {_FALLBACK}"
+        return f"{name} is not known to obey CDI: use containerd or CRI-O"
     if number < first:
-        return f"{version} runs CDI devices without their limit and says nothing: {_FALLBACK}"
+        return f"{version} runs CDI devices without their limit and says nothing: upgrade it"
     return _containerd_problem(runtime, number) if name == "containerd" else None
 
 

@@ -74,8 +74,8 @@ class AgentState:
     """Why a GPU is withdrawn by UUID: another plugin also offers it, or gave it to a pod."""
     held = _Followed[Mapping[str, Held] | None](None)
     """Allocated slices by UUID; None while the kubelet does not report them."""
-    withheld = _Followed[frozenset[str]](frozenset())
-    """Device IDs that no new pod can get, although their GPU is healthy."""
+    resized = _Followed[Mapping[str, str]]({})
+    """Why a GPU is withdrawn by UUID: containers hold slices of another size."""
     unlimited = _Followed[Sequence[Unlimited] | None](None)
     """Containers with programs that run without their limiter; None if that is unknown."""
     driver_limits = _Followed[str | None](None)
@@ -105,8 +105,8 @@ class AgentState:
 
     @property
     def unhealthy(self) -> Mapping[str, str]:
-        """Why a GPU is unhealthy, or also has another plugin, by UUID; only such GPUs."""
-        return {**self.elsewhere, **self._unhealthy}
+        """Why new pods cannot get a GPU, by UUID; only such GPUs."""
+        return {**self.resized, **self.elsewhere, **self._unhealthy}
 
     @property
     def missing(self) -> str | None:

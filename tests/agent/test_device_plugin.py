@@ -1,7 +1,5 @@
 """The device plugin, as a kubelet meets it over its sockets."""
 
-import asyncio
-
 import grpc
 import msgspec
 import pytest
@@ -105,64 +103,6 @@ async def test_a_pool_prefers_one_card_and_refuses_a_share_that_spans_two():
         assert [each.name for each in whole.cdi_devices] == ["nvidia.com/gpu=GPU-0", "nvidia.com/gpu=GPU-1"]
 
 
-async def test_volume_mounts_name_each_card_and_two_cards_share_no_variable_but_equal_ones():
-    async with served(card(0), card(1), strategy="volume-mounts", cdi_enabled=False) as (
-        node,
-        kubelet,
-    ):
-        both = [await kubelet.allocate(f"nvidia.com/gpu-{i}", *ids(i, 0, 1)) for i in (0, 1)]
-        assert dict(both[0].envs) == {"LIBCUDA_LOG_LEVEL": "1", "CUDA_DEVICE_MEMORY_LIMIT_0": "10240m"}
-        assert dict(both[1].envs) == {**both[0].envs, "CUDA_DEVICE_MEMORY_LIMIT_1": "10240m"}
-        mounts = {mount.container_path: mount.host_path for mount in both[1].mounts}
-        assert mounts == {
-            "/var/run/nvidia-container-devices/GPU-1": "/dev/null",
-            "/usr/local/vgpu": f"{node.root}/state/library",
-            "/etc/ld.so.preload": f"{node.root}/state/{loader_list(HAMI.preload)}",
-        }
-
-
-@pytest.fixture
-def driver(tmp_path):
-    """The root of a driver that has device nodes, of cards 0 and 5, and no modesetting."""
-    (tmp_path / "dev").mkdir()
-    for name in ("nvidia0", "nvidia5", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"):
-        (tmp_path / "dev" / name).touch()
-    return tmp_path
-
-
-@pytest.mark.parametrize("strategy", ["volume-mounts", "envvar"])
-def test_without_cdi_the_kubelet_gets_the_cards_device_nodes(driver, strategy):
-    options = {"driver_root": str(driver), "host_driver_root": "/run/nvidia/driver", "device_nodes": True}
-
-    async def allocate():
-        async with served(card(0, minor=5), strategy=strategy, **options) as (_, kubelet):
-            for slices in (1, 8):
-                answer = await kubelet.allocate("nvidia.com/gpu-0", *ids(0, *range(slices)))
-                given = {each.container_path: (each.host_path, each.permissions) for each in answer.devices}
-                assert given == {
-                    f"/dev/{name}": (f"/run/nvidia/driver/dev/{name}", "rw")
-                    for name in ("nvidia5", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools")
-                }
-
-    asyncio.run(allocate())
-
-
-@pytest.mark.parametrize(
-    ("minor", "options"),
-    [
-        (3, {"strategy": "envvar", "device_nodes": True}),
-        (0, {"strategy": "envvar"}),
-        (0, {"device_nodes": True}),
-    ],
-)
-def test_device_nodes_that_are_missing_unwanted_or_in_a_cdi_device_are_left_out(driver, minor, options):
-    async def allocate():
-        async with served(card(0, minor=minor), driver_root=str(driver), **options) as (_, kubelet):
-            assert not (await kubelet.allocate("nvidia.com/gpu-0", "GPU-0::0")).devices
-
-    asyncio.run(allocate())
-
-
 async def test_a_container_whose_gpus_would_need_two_values_of_one_variable_does_not_start():
     async with served(card(0), card(1)) as (_, kubelet):
         kubelet.held["equal", "main"] = {"nvidia.com/gpu-0": ids(0, 0, 1), "nvidia.com/gpu-1": ids(1, 0, 1)}
@@ -200,15 +140,6 @@ async def test_slices_of_two_divisions_are_compared_by_what_each_is_of_its_card(
         ]
         kubelet.write_checkpoint(*given)
         await kubelet.pre_start("nvidia.com/gpu-0", *old)
-
-
-async def test_with_envvar_two_gpus_in_one_container_do_not_start():
-    async with served(card(0), card(1), strategy="envvar") as (_, kubelet):
-        answer = await kubelet.allocate("nvidia.com/gpu-1", *ids(1, *range(8)))
-        assert dict(answer.envs) == {"NVIDIA_VISIBLE_DEVICES": "GPU-1"}
-        kubelet.held["two", "main"] = {"nvidia.com/gpu-0": ids(0, 0), "nvidia.com/gpu-1": ids(1, 0)}
-        with pytest.raises(grpc.aio.AioRpcError, match="NVIDIA_VISIBLE_DEVICES would have to be"):
-            await kubelet.pre_start("nvidia.com/gpu-0", *ids(0, 0))
 
 
 async def test_our_specification_is_written_again_after_it_was_removed():

@@ -22,7 +22,7 @@ async def test_it_ends_with_the_agent(number):
         policies.mkdir()
         (policies / "default.yaml").write_text(LIMITS_BY_AGENT)
         async with kubelet_in(node.root) as kubelet:
-            running = asyncio.ensure_future(run_agent(node.options, {}))
+            running = asyncio.ensure_future(run_agent(node.options, None))
             await kubelet.until_offered("nvidia.com/gpu-0")
             assert pynvml.nvmlDeviceGetCount() == 1
             os.kill(os.getpid(), number)
@@ -38,7 +38,7 @@ async def test_an_agent_whose_policy_changes_ends_to_start_again(monkeypatch):
         policies = node.root / "policies"
         policies.mkdir()
         (policies / "default.yaml").write_text(LIMITS_BY_AGENT)
-        running = asyncio.ensure_future(run_agent(node.options, {}))
+        running = asyncio.ensure_future(run_agent(node.options, None))
         await kubelet.until_offered("nvidia.com/gpu-0")
         (policies / "default.yaml").write_text(LIMITS_BY_AGENT + "memory: {reserveMiB: 100}\n")
         assert await running is True

@@ -94,10 +94,6 @@ AT_ODDS = [
         "policies.default.env with {index} {slices} or {percent} is not for mode dra",
     ),
     (
-        "agent: {enabled: true, offer: dra, deviceListStrategy: envvar}",
-        "agent.offer: dra requires agent.deviceListStrategy: cdi",
-    ),
-    (
         "agent: {enabled: true, offer: dra}\ndevicePlugin: {enabled: true}",
         "devicePlugin.enabled: the agent offers the cards to claims",
     ),

@@ -35,7 +35,7 @@ def held(holders, *parts, claim="claim"):
     agent = agent_with(GPUS)
     state, slices = agent.state, HeldSlices(agent, are_offered=False)
     found = asyncio.run(ClaimedShares(state, slices, 8, lambda: [prepared]).shares_of(holders))
-    assert (state.held, state.withheld) == (None, frozenset())
+    assert (state.held, state.resized) == (None, {})
     return [
         (name.container, share.gpu.index, share.slices, share.memory_mib) for name, share in found.shares
     ], [each.container for each in found.unmeasured]

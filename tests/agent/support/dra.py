@@ -2,13 +2,11 @@
 
 import json
 from copy import deepcopy
-from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import grpc
 
-from agent.dra.serving import DraOffer
 from agent.kubelet_api import dra_pb2 as api
 from agent.kubelet_api import pluginregistration_pb2 as registration
 from agent.kubelet_api.services import Stub
@@ -77,6 +75,10 @@ class ApiServer:
         if found["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"]:
             raise ApiServerError("the API server answered 409", 409)
         return self._store(body)
+
+    def apply(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Take a GpuNode."""
+        return body
 
     def delete(self, path: str) -> None:
         """Delete a slice."""
@@ -200,7 +202,7 @@ def _claims(named: tuple[tuple[str, str], ...]) -> list[api.Claim]:
 
 def driver_on(node: AgentNode, server: ApiServer, policy=PER_GPU):
     """An agent that offers by DRA while the context is open."""
-    return running(node, policy, offering=partial(DraOffer, api=server))
+    return running(node, policy, api=server)
 
 
 def slice_of_nvidia(*devices: dict[str, Any]) -> dict[str, Any]:

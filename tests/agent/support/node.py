@@ -20,8 +20,7 @@ from agent.metrics import AgentMetrics
 from agent.nvml import Nvml
 from agent.options import AgentOptions
 from agent.parts import Agent
-from agent.plugins import DevicePlugins
-from agent.process import AgentProcess, MakeOffering
+from agent.process import AgentProcess
 from agent.settings import AgentPolicy, LimiterPart
 from agent.state import AgentState
 from testbed.nvidia.cards import Card, NvmlNode
@@ -154,11 +153,11 @@ async def running(
     node: AgentNode,
     policy: AgentPolicy = PER_GPU,
     source: Nvml | None = None,
-    offering: MakeOffering = DevicePlugins,
+    api: Any = None,
 ) -> AsyncIterator[AgentProcess]:
     """An agent that runs on a node while the context is open."""
     source = source or node.open_driver()
-    process = AgentProcess(node.options, policy, source, offering=offering)
+    process = AgentProcess(node.options, policy, source, api)
     task = asyncio.ensure_future(process.serve())
     try:
         yield process
