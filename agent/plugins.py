@@ -108,15 +108,16 @@ class DevicePlugins:
         """
         options = self._agent.options
         cdi = Path(options.cdi_dirs[-1])
-        boot, left = boot_id(Path(options.proc)), claims_with_files(cdi)
-        prepared = PreparedClaims(self._agent.state_dir, boot, left)
-        if not prepared.is_whole:
+        prepared = PreparedClaims(self._agent.state_dir, boot_id(Path(options.proc)))
+        if not prepared.is_of_this_boot:
+            return
+        if claims_with_files(cdi) - prepared.claims.keys():
             raise NotPreparedError(
                 "which pods have this node's GPUs by claims is not known: drain the node with"
                 f" agent.offer: dra, or restart it and remove {prepared.path}"
                 f" and {cdi / CLAIM_FILE_PREFIX}*.json"
             )
-        if claims := prepared.claims_of_this_boot:
+        if claims := prepared.claims:
             first = next(iter(claims.values()))
             raise NotPreparedError(
                 f"pods have {len(claims)} claims of this node's GPUs, such as {first.namespace}/{first.name}:"

@@ -190,9 +190,10 @@ class AgentProcess:
         api, node = self._api, self._options.node
         if api is None or node is None:
             return []
-        writers = NodeWriter(api, node, agent), UnlimitedEvents(api, agent)
+        node_facts, unlimited = REPORTS
         return [
-            BackgroundTask.without_period(name, each.run) for name, each in zip(REPORTS, writers, strict=True)
+            BackgroundTask.without_period(node_facts, NodeWriter(api, node, agent).run),
+            BackgroundTask.without_period(unlimited, UnlimitedEvents(api, agent).run),
         ]
 
     def _readiness(self) -> Mapping[str, str | None]:

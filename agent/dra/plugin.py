@@ -24,8 +24,6 @@ from service.log import get_logger
 
 SERVICE = "v1.DRAPlugin"
 """As the kubelet finds it among the versions that a driver supports."""
-MAX_CLAIMS = 100
-"""Of one call; the kubelet's have those of one pod."""
 MAX_TEXT = 400
 Context = grpc.aio.ServicerContext[object, object]
 REFUSALS = (ClaimRefusedError, RefusedError, CdiError, CheckpointError)
@@ -100,7 +98,7 @@ class DraPlugin:
     ) -> api.NodePrepareResourcesResponse:
         """Return the CDI devices of claims, each with exactly its limit."""
         response = api.NodePrepareResourcesResponse()
-        for claim in request.claims[:MAX_CLAIMS]:
+        for claim in request.claims:
             try:
                 devices = await self._prepare(claim)
             except REFUSALS as error:
@@ -119,10 +117,10 @@ class DraPlugin:
     ) -> api.NodeUnprepareResourcesResponse:
         """Remove what was prepared for claims."""
         response = api.NodeUnprepareResourcesResponse()
-        for claim in request.claims[:MAX_CLAIMS]:
+        for claim in request.claims:
             response.claims[claim.uid].SetInParent()
             try:
-                await self.unprepare(claim.uid)
+                await self._unprepare(claim.uid)
             except REFUSALS as error:
                 self._log.warning("claim not unprepared", **_name(claim), error=str(error))
                 response.claims[claim.uid].error = str(error)[:MAX_TEXT]
@@ -138,42 +136,23 @@ class DraPlugin:
     def restore(self) -> None:
         """Write the CDI devices of all prepared claims again, such as after a reboot has emptied the folder.
 
+        Files of other claims are removed after a reboot; before, their containers may run.
+
         Raises:
             CdiError: the folder cannot be written.
         """
         for uid, claim in self._checkpoint.claims.items():
             self._specifications.write(uid, claim)
-        if self._checkpoint.is_whole:
+        if not self._checkpoint.is_of_this_boot:
             self._specifications.remove_others(self._checkpoint.claims.keys())
 
-    async def drop_gone(self) -> None:
-        """Unprepare the claims that no longer exist: the kubelet may have forgotten them.
-
-        Raises:
-            RefusedError: the API server does not answer.
-            CdiError: the file of one cannot be removed.
-            CheckpointError: it is not stored that one is gone.
-        """
-        for uid, claim in list(self._checkpoint.claims.items()):
-            found = await asyncio.to_thread(self._find_claim, claim.namespace, claim.name)
-            if found is None or found.get("metadata", {}).get("uid") != uid:
-                await self.unprepare(uid)
-                self._log.info("unprepared: the claim is gone", namespace=claim.namespace, claim=claim.name)
-
-    async def unprepare(self, uid: str) -> None:
-        """Remove what was prepared for a claim, if anything was.
-
-        Raises:
-            ClaimRefusedError: it is no UID.
-            CdiError: its file cannot be removed.
-            CheckpointError: the rest is not stored.
-        """
+    async def _unprepare(self, uid: str) -> None:
         if not is_uid(uid):
             raise ClaimRefusedError("the ResourceClaim has no valid UID")
         async with self._writing:
             # If the agent is killed in between, it writes the file again, and the kubelet asks again.
             await asyncio.to_thread(self._specifications.remove, uid)
-            await asyncio.to_thread(self._checkpoint.remove, uid, self._specifications.uids())
+            await asyncio.to_thread(self._checkpoint.remove, uid)
             await asyncio.to_thread(self._specifications.keep_amounts, self._checkpoint.claims.values())
 
     async def _prepare(self, named: api.Claim) -> list[api.Device]:

@@ -14,7 +14,7 @@ import grpc
 from agent.cdi import CdiError
 from agent.dra.checkpoint import PreparedClaim, PreparedClaims
 from agent.dra.claimed_shares import ClaimedShares
-from agent.dra.plugin import REFUSALS, DraPlugin
+from agent.dra.plugin import DraPlugin
 from agent.dra.resource_slice import OfferedCard, device_number, devices_of
 from agent.dra.specifications import ClaimSpecifications
 from agent.files import boot_id
@@ -104,7 +104,7 @@ class DraOffer:
             directory, self._agent.policy, options.state_dir, gpus, self._preparation.driver
         )
         boot = boot_id(Path(options.proc))
-        self._prepared = PreparedClaims(self._agent.state_dir, boot, specifications.uids())
+        self._prepared = PreparedClaims(self._agent.state_dir, boot)
         endpoint, reader = str(self._socket), partial(read_claim, self._api)
         plugin = DraPlugin(endpoint, self._agent, reader, self._prepared, specifications, self._preparation)
         plugin.restore()
@@ -120,7 +120,6 @@ class DraOffer:
             group.create_task(self._serve(plugin))
             group.create_task(self._publish())
             group.create_task(self._look_on())
-            group.create_task(self._drop_gone(plugin))
             group.create_task(self._check_files())
             if (cards := self._preparation.cards) is not None:
                 group.create_task(cards.follow(self._state.gpus))
@@ -269,16 +268,6 @@ class DraOffer:
         if self._unknown is not None:
             self._unknown = None
             self._again.set()
-
-    async def _drop_gone(self, plugin: DraPlugin) -> None:
-        """Unprepare what the kubelet forgot, once; an API server that is away is asked again."""
-        wait = Backoff(first_seconds=1.0, max_seconds=MOST_SECONDS)
-        while True:
-            try:
-                return await plugin.drop_gone()
-            except REFUSALS as error:
-                self._log.warning("earlier claims are not checked", error=str(error))
-            await asyncio.sleep(wait.next())
 
     async def _check_files(self) -> None:
         """Put the limiter's files back if they change: containers may start again at any time."""

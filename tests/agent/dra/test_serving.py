@@ -5,7 +5,6 @@ import contextlib
 import json
 import threading
 from dataclasses import replace
-from unittest.mock import ANY
 
 import msgspec
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from agent.dra import serving
 from agent.dra.resource_slice import slice_name
 from agent.dra.specifications import ClaimSpecifications
+from agent.files import BOOT_ID
 from kube.dra import DRIVER
 from testbed.nvidia.cards import Xid
 from tests.agent.support.dra import (
@@ -340,11 +340,27 @@ async def test_the_cdi_devices_of_claims_are_there_again_after_a_restart_and_an_
         async with registered(node, server) as kubelet:
             await kubelet.prepare(("claim", UID))
             before = claim_file(node)
-        file = node.cdi / f"clearml-injector.io-claim-{UID}.json"
-        file.rename(node.cdi / f"clearml-injector.io-claim-{OTHER}.json")
+        (node.cdi / f"clearml-injector.io-claim-{UID}.json").unlink()
         async with registered(node, server):
             assert claim_file(node) == before
-            assert not claim_file(node, OTHER)
+
+
+async def test_a_restart_of_the_node_ends_what_is_unknown(tmp_path):
+    boot = tmp_path / BOOT_ID
+    boot.parent.mkdir(parents=True)
+    boot.write_text("boot-1")
+    async with dra_node(card(0), proc=str(tmp_path)) as (node, _, server):
+        server.add_claim({"share": "25k"})
+        async with registered(node, server) as kubelet:
+            await kubelet.prepare(("claim", UID))
+        file = node.cdi / f"clearml-injector.io-claim-{OTHER}.json"
+        file.touch()
+        async with registered(node, server):
+            assert file.exists()
+        boot.write_text("boot-2")
+        async with registered(node, server):
+            assert claim_file(node)
+            assert not file.exists()
 
 
 async def test_a_lost_file_of_claims_leaves_the_cdi_devices_of_pods_through_every_restart():
@@ -362,22 +378,6 @@ async def test_a_lost_file_of_claims_leaves_the_cdi_devices_of_pods_through_ever
             await kubelet.unprepare(("claim", UID))
             assert not claim_file(node)
         async with registered(node, server):
-            assert claim_file(node, OTHER)
-
-
-async def test_claims_that_are_gone_are_unprepared_at_the_start_once_the_api_server_answers():
-    async with dra_node(card(0)) as (node, _, server):
-        server.add_claim({"share": "25k"})
-        server.add_claim({"share": "25k"}, name="other", uid=OTHER, pod="another-pod")
-        async with registered(node, server) as kubelet:
-            await kubelet.prepare(("claim", UID), ("other", OTHER))
-        server.claims.pop(("default", "claim"))
-        server.is_away = True
-        async with driver_on(node, server):
-            await until((node.root / "plugins_registry" / f"{DRIVER}-reg.sock").is_socket)
-            assert claim_file(node)
-            server.is_away = False
-            await until(lambda: not claim_file(node))
             assert claim_file(node, OTHER)
 
 
@@ -448,7 +448,8 @@ async def test_a_device_plugin_offers_nothing_while_pods_have_cards_by_claims_or
                 )
         async with registered(node, server) as kubelet:
             await kubelet.unprepare(("claim", UID))
-        assert json.loads(file.read_text())["content"] == {"boot": ANY, "claims": {}, "is_whole": True}
+        async with device_plugin_on(node) as process:
+            await until(lambda: process.state is not None and process.state.missing is None)
 
 
 async def test_an_unhealthy_card_is_tainted_until_it_is_well_and_refused_meanwhile():

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from agent.dra.checkpoint import PreparedClaims
+from tests.agent.dra.test_checkpoint import CLAIM
 
 KILLED = """
 import sys
@@ -35,4 +36,5 @@ def test_a_process_that_is_killed_at_any_moment_leaves_a_whole_file(tmp_path, _)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     process.stdout.close()
-    assert PreparedClaims(tmp_path, "boot-1").is_whole
+    assert all(each == CLAIM for each in PreparedClaims(tmp_path, "boot-1").claims.values())
+    assert json.loads(file.read_text())["content"]["boot"] == "boot-1"
