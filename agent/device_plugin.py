@@ -9,7 +9,6 @@ from typing import NoReturn
 
 import grpc
 
-from agent.before_use import BeforeUse
 from agent.cdi import CdiError, SliceSpecifications
 from agent.gpu import Gpu
 from agent.kubelet import KubeletError
@@ -17,6 +16,7 @@ from agent.kubelet_api import deviceplugin_pb2 as api
 from agent.kubelet_checkpoint import SLICES_PER_GPU, Checkpoint
 from agent.limits import refuse_conflict
 from agent.parts import Agent
+from agent.preparation import Preparation
 from agent.shares import RefusedError, Share, preferred_ids, shares_of, slice_ids, uuid_of
 from service.log import get_logger
 
@@ -33,19 +33,17 @@ class DevicePlugin:
         resource: the name.
         gpus: the GPUs.
         agent: the agent.
-        names: CDI devices of cards by UUID, which may change.
+        preparation: knows the cards' CDI devices, and checks the files that limit a share.
         specifications: CDI devices of shares.
-        before_use: checks the files that limit a container.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 what an answer consists of
+    def __init__(
         self,
         resource: str,
         gpus: Sequence[Gpu],
         agent: Agent,
-        names: Mapping[str, str],
+        preparation: Preparation,
         specifications: SliceSpecifications,
-        before_use: BeforeUse,
     ) -> None:
         self.resource = resource
         self.options = api.DevicePluginOptions(
@@ -58,12 +56,11 @@ class DevicePlugin:
         self._policy = agent.policy
         self._slices_per_gpu = agent.policy.slices_per_gpu
         self._state = agent.state
-        self._names = names
+        self._preparation = preparation
         self._specifications = specifications
         self._kubelet = agent.kubelet
         self._checkpoint = Checkpoint(agent.kubelet.plugins)
         self._metrics = agent.metrics
-        self._before_use = before_use
         self._log = get_logger("device plugin")
 
     @property
@@ -118,7 +115,7 @@ class DevicePlugin:
         """Return each container's card and limit; refuse slices that span cards."""
         response = api.AllocateResponse()
         try:
-            await self._before_use.check()
+            await self._preparation.check_files()
             for each in request.container_requests:
                 shares = self._shares(each.devices_ids, self._gpus)
                 self._refuse_unhealthy(shares)
@@ -146,7 +143,7 @@ class DevicePlugin:
         names = []
         for share in shares:
             limit = self._specifications.name_of(share)
-            names += [self._names[share.gpu.uuid], *([limit] if limit is not None else [])]
+            names += [self._preparation.names.names[share.gpu.uuid], *([limit] if limit is not None else [])]
         return api.ContainerAllocateResponse(
             annotations={SLICES_PER_GPU: str(self._slices_per_gpu)},
             cdi_devices=[api.CDIDevice(name=name) for name in names],
@@ -168,7 +165,7 @@ class DevicePlugin:
         """Refuse to start a container whose GPUs, of all its resources, cannot be limited together."""
         ids = frozenset(request.devices_ids)
         try:
-            await self._before_use.check()
+            await self._preparation.check_files()
             for devices in await self._given_with(ids):
                 refuse_conflict(self._shares_of(devices), self._policy)
         except RefusedError as error:

@@ -71,9 +71,7 @@ class DevicePlugins:
         await self._look_for_others()
         remove_stale_sockets(agent.kubelet.plugins)
         plugins = [
-            DevicePlugin(
-                resource, gpus, agent, preparation.names.names, specifications, preparation.before_use
-            )
+            DevicePlugin(resource, gpus, agent, preparation, specifications)
             for resource, gpus in self._offers.items()
         ]
         registrars = [Registrar(plugin, agent) for plugin in plugins]

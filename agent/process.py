@@ -137,10 +137,8 @@ class AgentProcess:
             self._log.info(what if is_left_out else "GPU", **fields)
             offered += [] if is_left_out else [gpu]
         self.state = AgentState(offered)
-        why_none = await asyncio.to_thread(self._source.why_no_driver_limits)
-        self._log.info("limits by the driver", offered=why_none is None, reason=why_none)
-        if options.driver_limits != "false":
-            self.state.driver_limits = options.without_driver(why_none or "no share is prepared yet")
+        lacking = await asyncio.to_thread(self._source.why_no_driver_limits)
+        self._log.info("limits by the driver", offered=lacking is None, reason=lacking)
         return Agent(
             options,
             self._policy,
@@ -149,7 +147,7 @@ class AgentProcess:
             Kubelet(Path(options.kubelet_dir)),
             AgentMetrics(self._registry),
             self._registry,
-            why_none is None,
+            lacking,
         )
 
     def _own_tasks(self, agent: Agent) -> list[BackgroundTask]:
@@ -171,11 +169,12 @@ class AgentProcess:
         faults = Faults(agent.state_dir, boot_id(Path(options.proc)))
         health = HealthWatch(agent.source, state, options.ignored_xids, agent.metrics, faults)
         preparation = Preparation(agent)
+        preparation.show_driver_limits()
         offering: DraOffer | DevicePlugins = DevicePlugins(agent, preparation, self._api)
         if self._api is not None and options.offer == "dra":
             offering = DraOffer(agent, preparation, self._api)
         agent.metrics.set_driver_limits(
-            offered=agent.driver_limits, are_set=preparation.are_limited_by_driver
+            offered=agent.driver_lacks is None, are_set=preparation.are_limited_by_driver
         )
         usage = Usage(agent, offering.held)
         return [

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 from agent.container_use import ContainerUse, has_moved
 from agent.gpu import Gpu
@@ -17,7 +16,6 @@ from agent.gpu import Gpu
 IDLE_REPORT_SECONDS = 60
 """How often the time of the last measurement is reported while a container is idle: readers act on a report
 only while it is young."""
-Value = TypeVar("Value")
 HELD = "held"
 """State of limits by the driver: containers that start now are limited."""
 
@@ -44,25 +42,6 @@ class Unlimited:
     """MiB of its share."""
 
 
-class _Followed(Generic[Value]):
-    """A value of the state: to set another one is a change."""
-
-    def __init__(self, first: Value) -> None:
-        self._first = first
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = f"_{name}"
-
-    def __get__(self, state: AgentState, owner: type) -> Value:
-        found: Value = getattr(state, self._name, self._first)
-        return found
-
-    def __set__(self, state: AgentState, value: Value) -> None:
-        if value != getattr(state, self._name, self._first):
-            setattr(state, self._name, value)
-            state.say_changed()
-
-
 class AgentState:
     """The GPUs that are offered, their health, and their registrations.
 
@@ -70,18 +49,20 @@ class AgentState:
         gpus: the shared GPUs, without GPUs in MIG mode and whole ones.
     """
 
-    elsewhere = _Followed[Mapping[str, str]]({})
-    """Why a GPU is withdrawn by UUID: another plugin also offers it, or gave it to a pod."""
-    held = _Followed[Mapping[str, Held] | None](None)
-    """Allocated slices by UUID; None while the kubelet does not report them."""
-    resized = _Followed[Mapping[str, str]]({})
-    """Why a GPU is withdrawn by UUID: containers hold slices of another size."""
-    unlimited = _Followed[Sequence[Unlimited] | None](None)
-    """Containers with programs that run without their limiter; None if that is unknown."""
-    driver_limits = _Followed[str | None](None)
-    """`HELD`, or why the driver does not limit shares as requested; None if it is not asked to."""
+    _FOLLOWED = frozenset({"elsewhere", "resized", "held", "unlimited", "driver_limits"})
+    """To set another value of these is a change."""
 
     def __init__(self, gpus: Iterable[Gpu]) -> None:
+        self.elsewhere: Mapping[str, str] = {}
+        """Why a GPU is withdrawn by UUID: another plugin also offers it, or gave it to a pod."""
+        self.resized: Mapping[str, str] = {}
+        """Why a GPU is withdrawn by UUID: containers hold slices of another size."""
+        self.held: Mapping[str, Held] | None = None
+        """Allocated slices by UUID; None while the kubelet does not report them."""
+        self.unlimited: Sequence[Unlimited] | None = None
+        """Containers with programs that run without their limiter; None if that is unknown."""
+        self.driver_limits: str | None = None
+        """`HELD`, or why the driver does not limit shares as requested; None if it is not asked to."""
         self._gpus = {gpu.uuid: gpu for gpu in gpus}
         self._unhealthy: dict[str, str] = {}
         self._registrations: dict[str, str | None] = {}
@@ -97,6 +78,13 @@ class AgentState:
         self.version = 0
         """Increases with every change."""
         self._changed = asyncio.Event()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Set an attribute; tell of a change."""
+        is_changed = name in self._FOLLOWED and value != getattr(self, name, value)
+        super().__setattr__(name, value)
+        if is_changed:
+            self.say_changed()
 
     @property
     def gpus(self) -> Sequence[Gpu]:

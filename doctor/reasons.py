@@ -36,7 +36,6 @@ _ADVICE: tuple[tuple[str, str], ...] = (
         "use containerd 1.7 or newer, or CRI-O 1.23 or newer",
     ),
     ("no CDI specification in", "set agent.driverRoot, or run nvidia-ctk cdi generate on the node"),
-    ("CDI specifications cannot be read", "repair the file that it names, in the node's CDI folders"),
     ("nvidia-ctk", _TOOLKIT),
     ("another agent runs on this node", "end one of the two agents"),
     ("some cards shall stay whole", "use mode per-gpu in the agent's policy, or leave agent.divide empty"),

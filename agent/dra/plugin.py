@@ -66,8 +66,7 @@ class DraPlugin:
         self._find_claim = find_claim
         self._checkpoint = checkpoint
         self._specifications = specifications
-        self._names = preparation.names.names
-        self._before_use = preparation.before_use
+        self._preparation = preparation
         self._writing = asyncio.Lock()
         self._log = get_logger("claims")
 
@@ -158,7 +157,7 @@ class DraPlugin:
     async def _prepare(self, named: api.Claim) -> list[api.Device]:
         if not is_uid(named.uid):
             raise ClaimRefusedError("the ResourceClaim has no valid UID")
-        await self._before_use.check()
+        await self._preparation.check_files()
         found = await asyncio.to_thread(self._find_claim, named.namespace, named.name)
         if found is None:
             raise ClaimRefusedError("the ResourceClaim does not exist")
@@ -207,11 +206,12 @@ class DraPlugin:
                 )
 
     def _device(self, device: PreparedDevice, limit: str | None) -> api.Device:
+        card = self._preparation.names.names[device.gpu]
         return api.Device(
             request_names=[device.request],
             pool_name=self._pool,
             device_name=device.device,
-            cdi_device_ids=[self._names[device.gpu], *([limit] if limit is not None else [])],
+            cdi_device_ids=[card, *([limit] if limit is not None else [])],
             share_id=device.share_id,
         )
 

@@ -275,4 +275,4 @@ class DraOffer:
         while True:
             await asyncio.sleep(CHECK_SECONDS)
             with failed:
-                await self._preparation.before_use.check()
+                await self._preparation.check_files()

@@ -35,7 +35,8 @@ def test_names_are_found_in_yaml_and_json_and_invalid_files_are_skipped(tmp_path
     }
 
 
-HOOK = {"path": "/usr/bin/nvidia-cdi-hook", "args": ["nvidia-cdi-hook", LIMIT_HOOK, "--gpu-id", "GPU-0"]}
+PATH, ARGS = "/usr/bin/nvidia-cdi-hook", ("nvidia-cdi-hook", LIMIT_HOOK, "--gpu-id", "GPU-0")
+HOOK = {"path": PATH, "args": list(ARGS)}
 OTHER = {
     "hookName": "createContainer",
     "path": "/usr/bin/nvidia-cdi-hook",
@@ -46,8 +47,8 @@ OTHER = {
 @pytest.mark.parametrize(
     ("edits", "found"),
     [
-        ({"hooks": [OTHER, {**HOOK, "env": ["A=b"]}]}, {**HOOK, "env": ["A=b"]}),
-        ({"hooks": [HOOK]}, {**HOOK, "env": []}),
+        ({"hooks": [OTHER, {**HOOK, "env": ["A=b"]}]}, LimitHook(PATH, ARGS, ("A=b",))),
+        ({"hooks": [HOOK]}, LimitHook(PATH, ARGS)),
         ({"hooks": [OTHER]}, None),
         ({"hooks": [5, {"args": LIMIT_HOOK}, {"args": None}, {"args": [[LIMIT_HOOK]]}]}, None),
         ({"hooks": {}}, None),
@@ -61,9 +62,8 @@ def test_the_hook_by_which_the_driver_limits_is_found(tmp_path, edits, found):
 
 
 def test_a_device_by_which_the_driver_limits_is_preferred():
-    hook = LimitHook("/usr/bin/nvidia-cdi-hook", ("nvidia-cdi-hook", LIMIT_HOOK))
-    found = {"runtime.nvidia.com/gpu": {"GPU-0": None}, "example.nvidia.com/gpu": {"0": hook}}
-    assert choose_names(found, [CARD], ["/etc/cdi"]) == {"GPU-0": "example.nvidia.com/gpu=0"}
+    found = {"nvidia.com/gpu": {"GPU-0": None}, "runtime.nvidia.com/gpu": {"0": LimitHook(PATH, ARGS)}}
+    assert choose_names(found, [CARD], ["/etc/cdi"]) == {"GPU-0": "runtime.nvidia.com/gpu=0"}
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,6 @@ def test_a_device_by_which_the_driver_limits_is_preferred():
             {"runtime.nvidia.com/gpu": ["all", "GPU-0"], "nvidia.com/gpu": ["0"]},
             "runtime.nvidia.com/gpu=GPU-0",
         ),
-        ({"example.nvidia.com/gpu": ["GPU-0"]}, "example.nvidia.com/gpu=GPU-0"),
         ({"nvidia.com/gpu": ["GPU-0"], KIND_OF_CARDS: ["GPU-0"]}, f"{KIND_OF_CARDS}=GPU-0"),
     ],
 )

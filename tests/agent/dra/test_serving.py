@@ -395,7 +395,7 @@ async def test_what_is_written_again_is_written_in_a_thread_and_never_after_it_w
         await kubelet.prepare(("claim", UID))
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(ClaimSpecifications, "write", slow_write)
-            node.write_card_names("GPU-0", kind="management.nvidia.com/gpu")
+            node.write_card_names("GPU-0", kind="runtime.nvidia.com/gpu")
             await until(lambda: writers)
             unpreparing = asyncio.ensure_future(kubelet.unprepare(("claim", UID)))
             await asyncio.wait({unpreparing}, timeout=0.5)  # it may not pass the write
