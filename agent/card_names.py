@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from pathlib import Path
 
 from agent.cdi import CLAIM_FILE_PREFIX, FILE_PREFIX, CdiError
@@ -47,7 +47,7 @@ class CardNames:
         }
         self.limit_hooks = {uuid: hook for uuid, name in self.names.items() if (hook := devices.get(name))}
 
-    async def follow(self, gpus: Collection[Gpu], changed: Callable[[], None] = lambda: None) -> None:
+    async def follow(self, gpus: Collection[Gpu], changed: Callable[[], Awaitable[None]]) -> None:
         """Read again whenever the files change, such as after a driver upgrade, until cancelled.
 
         Args:
@@ -63,7 +63,7 @@ class CardNames:
                 await self.read(gpus)
             if (self.names, self.limit_hooks) != before:
                 self._log.info("cards go by other CDI names", names=self.names)
-                changed()
+                await changed()
 
     def _stamps(self) -> Files:
         return stamps_of(self._dirs, lambda name: not name.startswith((FILE_PREFIX, CLAIM_FILE_PREFIX)))

@@ -6,7 +6,6 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from agent.containers import ContainerName
 from agent.gpu import Gpu
@@ -28,17 +27,6 @@ class HeldShares:
     shares: Sequence[HeldShare] = ()
     unmeasured: Collection[ContainerName] = ()
     """Containers that hold GPUs, but no known share: their kernels are work of their pods, too."""
-
-
-class ShareSource(Protocol):
-    """Finds the shares that containers hold."""
-
-    async def shares_of(self, holders: Sequence[Holder] | None) -> HeldShares:
-        """Return the shares of these containers.
-
-        Args:
-            holders: all containers with devices or claims; None while the kubelet does not list them.
-        """
 
 
 class HeldSlices:

@@ -44,7 +44,7 @@ class DevicePlugins:
         self._agent = agent
         self._drivers = None
         if api is not None and (node := agent.options.node) is not None:
-            self._drivers = OtherDrivers(ResourceSlices(api, node), agent)
+            self._drivers = OtherDrivers(ResourceSlices(api, node), agent.state)
         self._preparation = preparation
         self.held = HeldSlices(agent)
         self._log = get_logger("device plugins")
@@ -96,6 +96,7 @@ class DevicePlugins:
         directory = Path(options.cdi_dirs[-1])
         specifications = SliceSpecifications(directory, policy, options.state_dir, self._preparation.driver)
         self._write_all(specifications)
+        self._preparation.show_driver_limits()
         return specifications
 
     def _refuse_claims(self) -> None:
@@ -125,12 +126,12 @@ class DevicePlugins:
     def _write_all(self, specifications: SliceSpecifications) -> None:
         for gpu in self._agent.state.gpus:
             specifications.write(gpu)
-        self._preparation.show_driver_limits()
 
-    def _write_again(self, specifications: SliceSpecifications) -> None:
+    async def _write_again(self, specifications: SliceSpecifications) -> None:
         """Write by which hooks the driver limits containers that start from now on."""
         try:
             self._write_all(specifications)
+            self._preparation.show_driver_limits()
         except CdiError as error:
             self._log.warning("our CDI devices are not updated", error=str(error))
 

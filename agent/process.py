@@ -176,7 +176,7 @@ class AgentProcess:
         agent.metrics.set_driver_limits(
             offered=agent.driver_lacks is None, are_set=preparation.are_limited_by_driver
         )
-        usage = Usage(agent, offering.held)
+        usage = Usage(agent, offering.held.shares_of)
         return [
             BackgroundTask.beating("device plugins", offer, 30.0),
             BackgroundTask.beating("health", health.run, 30.0),

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from agent.container_use import ContainerUse, has_moved
+from agent.container_use import ContainerUse
 from agent.gpu import Gpu
 
 IDLE_REPORT_SECONDS = 60
@@ -71,8 +71,8 @@ class AgentState:
         """What containers have used of their shares; None if that is unknown."""
         self.uses_measured: int | None = None
         """When `uses` were measured, as last reported, in seconds since 1970; None if nothing is measured."""
-        self._stated_uses: Sequence[ContainerUse] | None = None
-        """The uses of the last change."""
+        self._reported_uses: Sequence[object] | None = None
+        """What was reported of them."""
         self.registrations = 0
         """Number of successful registrations."""
         self.version = 0
@@ -115,16 +115,14 @@ class AgentState:
         """Return an offered GPU by its UUID; None if it is not offered."""
         return self._gpus.get(uuid)
 
-    def mark_unhealthy(self, uuid: str, why: str) -> None:
-        """Set why new pods cannot get a GPU."""
-        if self._unhealthy.get(uuid) != why:
-            self._unhealthy[uuid] = why
-            self.say_changed()
-
-    def mark_healthy(self, uuid: str) -> None:
-        """Mark a GPU as healthy again."""
-        if self._unhealthy.pop(uuid, None) is not None:
-            self.say_changed()
+    def mark(self, uuid: str, why: str | None) -> bool:
+        """Set why a GPU is unhealthy, None if it is well; return whether that is new."""
+        if self._unhealthy.get(uuid) == why:
+            return False
+        self._unhealthy = {key: each for key, each in self._unhealthy.items() if key != uuid}
+        self._unhealthy |= {uuid: why} if why is not None else {}
+        self.say_changed()
+        return True
 
     def set_uses(self, found: Sequence[ContainerUse] | None, now: int) -> None:
         """Set what containers have used of their shares by `now`, in seconds since 1970.
@@ -132,8 +130,9 @@ class AgentState:
         Only what has moved is a change; while a container is idle, so is each minute.
         """
         self.uses = found
-        if has_moved(self._stated_uses, found) or self._is_idle_report_due(now):
-            self._stated_uses = found
+        reported = None if found is None else [each.reported for each in found]
+        if reported != self._reported_uses or self._is_idle_report_due(now):
+            self._reported_uses = reported
             self.uses_measured = now if found is not None else None
             self.say_changed()
 

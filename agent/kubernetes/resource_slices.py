@@ -70,17 +70,13 @@ class ResourceSlices:
         annotations = self._read_node().get("annotations")
         return indices_of(str(annotations.get(CORDON_ANNOTATION, ""))) if annotations else frozenset()
 
-    def others(self, gpus: Iterable[Gpu], buses: Mapping[str, str]) -> dict[str, str]:
+    def others(self, gpus: Iterable[Gpu]) -> dict[str, str]:
         """Return the driver and device by which another driver offers a card, by UUID.
-
-        Args:
-            gpus: the cards.
-            buses: PCI slots by UUID, as far as they are known.
 
         Raises:
             ApiServerError: the slices cannot be read.
         """
-        cards = {gpu.uuid: gpu.uuid for gpu in gpus} | {bus: uuid for uuid, bus in buses.items()}
+        cards = {name: gpu.uuid for gpu in gpus for name in (gpu.uuid, gpu.bus) if name is not None}
         found = {}
         for each in self._list(f"spec.nodeName={self._node}"):
             if (driver := _spec(each).get("driver")) == DRIVER:

@@ -44,9 +44,10 @@ def source(node):
 def test_gpus_have_the_kernels_numa_node(node, source):
     node.write_numa_node(FIRST, 1)
     node.write_numa_node(SECOND, -1)
+    known = {"architecture": "Ampere", "compute_capability": (8, 0), "driver_version": "595.71.05"}
     assert source.list_gpus() == (
-        Gpu(0, "GPU-0", "NVIDIA H100", 81559, numa_node=1, minor=0),
-        Gpu(1, "GPU-1", "NVIDIA H100", 81559, minor=1),
+        Gpu(0, "GPU-0", "NVIDIA H100", 81559, numa_node=1, minor=0, bus=FIRST.bus, **known),
+        Gpu(1, "GPU-1", "NVIDIA H100", 81559, minor=1, bus=SECOND.bus, **known),
     )
 
 

@@ -15,12 +15,12 @@ async def test_a_change_wakes_followers_and_a_repetition_does_not():
     waiting = asyncio.ensure_future(state.next_version(state.version))
     await asyncio.sleep(0)
     assert not waiting.done()
-    state.mark_unhealthy("GPU-a", "Xid 79")
+    state.mark("GPU-a", "Xid 79")
     assert await waiting == state.version
     seen = state.version
-    state.mark_unhealthy("GPU-a", "Xid 79")
+    state.mark("GPU-a", "Xid 79")
     assert state.version == seen
-    state.mark_healthy("GPU-a")
+    state.mark("GPU-a", None)
     assert await state.next_version(seen) > seen
     assert state.unhealthy == {}
 

@@ -79,7 +79,7 @@ def test_the_object_is_written_under_the_nodes_name():
 
 
 def test_a_change_is_written_too():
-    _, (_, status) = writes(Api(), lambda state: state.mark_unhealthy("GPU-a", "Xid 79"), 2)
+    _, (_, status) = writes(Api(), lambda state: state.mark("GPU-a", "Xid 79"), 2)
     assert status["gpus"][0]["why"] == "Xid 79"
 
 

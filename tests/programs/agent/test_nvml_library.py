@@ -89,11 +89,7 @@ def answers(source, group):
     """All that the agent asks a driver."""
     found = [answered(source.list_gpus), source.why_no_driver_limits()]
     for uuid in ("GPU-a", "GPU-b", "GPU-z"):
-        found += [
-            source.condition_of(uuid),
-            answered(source.identity_of, uuid),
-            answered(source.use_of, uuid),
-        ]
+        found += [source.condition_of(uuid), answered(source.use_of, uuid)]
     return [*found, *[answered(source.wait_for_event, 0) for _ in range(6)]]
 
 
