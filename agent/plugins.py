@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -18,13 +19,16 @@ from agent.kubernetes.api_server import ApiServerClient
 from agent.kubernetes.other_drivers import OtherDrivers
 from agent.kubernetes.resource_slices import ResourceSlices
 from agent.other_plugins import OtherPlugins
-from agent.ownership import Ownership
 from agent.parts import Agent
 from agent.preparation import NotPreparedError, Preparation
+from agent.recurring_error import RecurringError
 from agent.registration import Registrar, remove_stale_sockets
+from service.background import beat
 from service.log import get_logger
 
 INDEX = "{index}"
+PERIOD_SECONDS = 5.0
+"""Between two looks at what the kubelet counts."""
 LOOK_SECONDS = 1.0
 """How long an agent that starts waits for what the kubelet counts, and for what DRA drivers offer."""
 DRIVERS_SECONDS = 300.0
@@ -78,7 +82,7 @@ class DevicePlugins:
         async with asyncio.TaskGroup() as group:
             for registrar in registrars:
                 group.create_task(registrar.run())
-            group.create_task(Ownership(agent.kubelet, registrars, self._others).run())
+            group.create_task(self._compare(registrars))
             group.create_task(self._follow_drivers())
             if (cards := preparation.cards) is not None:
                 group.create_task(cards.follow(agent.state.gpus))
@@ -144,6 +148,22 @@ class DevicePlugins:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LOOK_SECONDS):
                 await self._look_at_drivers()
+
+    async def _compare(self, registrars: Sequence[Registrar]) -> None:
+        """Compare the devices that the kubelet counts with what is registered, and with other plugins'."""
+        kubelet = self._agent.kubelet
+        failed = RecurringError(
+            self._log.warning, "cannot see which devices the kubelet counts", KubeletError
+        )
+        while True:
+            await asyncio.sleep(PERIOD_SECONDS)
+            beat()
+            settled = [each for each in registrars if each.is_settled]
+            with failed:
+                counted = await kubelet.allocatable()
+                self._others.look(counted, await kubelet.holders())
+                for each in settled:
+                    each.compare(counted.get(each.plugin.resource, ()))
 
     async def _follow_drivers(self) -> None:
         while self._drivers is not None:

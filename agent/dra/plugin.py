@@ -10,10 +10,9 @@ import grpc
 
 from agent.cdi import CdiError
 from agent.dra.checkpoint import CheckpointError, PreparedClaim, PreparedClaims, PreparedDevice
-from agent.dra.claim import AllocatedClaim, ClaimRefusedError, Granted, is_uid, read_claim
+from agent.dra.claim import ClaimRefusedError, is_uid, read_claim
 from agent.dra.resource_slice import device_name
 from agent.dra.specifications import ClaimSpecifications
-from agent.gpu import Gpu
 from agent.kubelet_api import dra_pb2 as api
 from agent.kubelet_api import pluginregistration_pb2 as registration
 from agent.parts import Agent
@@ -161,34 +160,17 @@ class DraPlugin:
         found = await asyncio.to_thread(self._find_claim, named.namespace, named.name)
         if found is None:
             raise ClaimRefusedError("the ResourceClaim does not exist")
-        claim = read_claim(found, named.uid, self._pool)
+        cards = {device_name(gpu): gpu for gpu in self._state.gpus}
+        claim = read_claim(found, named.uid, self._pool, cards)
         async with self._writing:
-            prepared = self._prepared(claim)
+            if claim != self._checkpoint.claims.get(named.uid):
+                self._refuse_unhealthy(claim.devices)
+                self._refuse_other_amounts(named.uid, claim)
             # In this order nothing is on the node that a restarted agent does not know.
-            await asyncio.to_thread(self._checkpoint.put, claim.uid, prepared)
-            limits = await asyncio.to_thread(self._specifications.write, claim.uid, prepared)
-        self._log.info("prepared", **_name(named), devices=[_fields(each) for each in prepared.devices])
-        return [self._device(each, limit) for each, limit in zip(prepared.devices, limits, strict=True)]
-
-    def _prepared(self, claim: AllocatedClaim) -> PreparedClaim:
-        before = self._checkpoint.claims.get(claim.uid)
-        devices = tuple(map(self._prepared_device, claim.granted))
-        prepared = PreparedClaim(claim.namespace, claim.name, claim.pod, devices)
-        if prepared != before:
-            self._refuse_unhealthy(devices)
-            self._refuse_other_amounts(claim.uid, prepared)
-        return prepared
-
-    def _prepared_device(self, granted: Granted) -> PreparedDevice:
-        gpu = self._gpu(granted.device)
-        limit = granted.limit_mib(gpu.usable_mib)
-        return PreparedDevice(granted.request, granted.device, granted.share_id, gpu.uuid, limit)
-
-    def _gpu(self, device: str) -> Gpu:
-        for gpu in self._state.gpus:
-            if device_name(gpu) == device:
-                return gpu
-        raise ClaimRefusedError(f"{device} is not a GPU that this node offers: delete the pod")
+            await asyncio.to_thread(self._checkpoint.put, named.uid, claim)
+            limits = await asyncio.to_thread(self._specifications.write, named.uid, claim)
+        self._log.info("prepared", **_name(named), devices=[_fields(each) for each in claim.devices])
+        return [self._device(each, limit) for each, limit in zip(claim.devices, limits, strict=True)]
 
     def _refuse_unhealthy(self, devices: tuple[PreparedDevice, ...]) -> None:
         """Refuse a card that became unhealthy after the scheduler chose it; the pod waits."""

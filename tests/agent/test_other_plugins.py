@@ -3,7 +3,7 @@
 import grpc
 import pytest
 
-from agent import ownership, plugins
+from agent import plugins
 from agent.gpu import Gpu
 from agent.kubelet import Holder
 from agent.other_plugins import found_elsewhere
@@ -105,7 +105,7 @@ def test_minor_numbers_name_no_card_while_the_driver_does_not_state_all():
 @pytest.fixture
 def quick_looks(monkeypatch):
     """The kubelet's books are looked at more often."""
-    monkeypatch.setattr(ownership, "PERIOD_SECONDS", 0.1)
+    monkeypatch.setattr(plugins, "PERIOD_SECONDS", 0.1)
 
 
 @pytest.mark.usefixtures("quick_looks")

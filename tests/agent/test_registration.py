@@ -7,7 +7,7 @@ import grpc
 import msgspec
 import pytest
 
-from agent import ownership
+from agent import plugins
 from agent.kubelet_api import deviceplugin_pb2 as api
 from tests.agent.support.kubelet import FakeKubelet, kubelet_in
 from tests.agent.support.node import PER_GPU, card, ids, node_folder, node_with, ready, running, served, until
@@ -49,7 +49,7 @@ async def test_a_stream_that_ends_is_registered_again():
 @pytest.fixture
 def quick_looks(monkeypatch):
     """The kubelet's books are looked at more often."""
-    monkeypatch.setattr(ownership, "PERIOD_SECONDS", 0.1)
+    monkeypatch.setattr(plugins, "PERIOD_SECONDS", 0.1)
     monkeypatch.setattr("agent.registration.SETTLE_SECONDS", 0.2)
 
 
