@@ -78,11 +78,6 @@ def test_a_configuration_that_does_not_name_cdi_says_nothing_of_it(served, info)
     assert ask_runtime.ask(str(served(Containerd(**info)))) == Runtime("containerd://v2.2.1", cdi=None)
 
 
-def test_a_configuration_that_turns_cdi_off_says_so(served):
-    off = served(Containerd(config=json.dumps({"enableCDI": False})))
-    assert ask_runtime.ask(f"unix://{off}") == Runtime("containerd://v2.2.1", cdi=False)
-
-
 def test_another_runtime_that_does_not_know_the_question_is_known_by_its_version(served):
     class Old:
         def Version(self, request, context):  # noqa: N802 - the interface's name

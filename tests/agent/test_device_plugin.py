@@ -1,14 +1,12 @@
 """The device plugin, as a kubelet meets it over its sockets."""
 
 import grpc
-import msgspec
 import pytest
 
 from agent.limits import loader_list
 from tests.agent.support.kubelet import kubelet_in
 from tests.agent.support.node import (
     HAMI,
-    PER_GPU,
     POOLED,
     card,
     ids,
@@ -33,11 +31,6 @@ async def test_each_gpu_has_a_name_of_its_own_with_its_numa_node():
             assert kubelet.topology == {"nvidia.com/gpu-0": [1], "nvidia.com/gpu-1": []}
 
 
-async def test_gpus_in_mig_mode_are_left_out():
-    async with served(card(0, mig=True), card(1)) as (_, kubelet):
-        assert list(kubelet.devices) == ["nvidia.com/gpu-1"]
-
-
 async def test_a_share_is_a_card_and_its_limit():
     async with served(card(0, 40960), card(1, 81920)) as (node, kubelet):
         answer = await kubelet.allocate("nvidia.com/gpu-1", *ids(1, 0, 4, 7))
@@ -60,27 +53,6 @@ async def test_a_share_is_a_card_and_its_limit():
             "/cache": "tmpfs",
         }
         assert (node.root / "state" / loader_list(HAMI.preload)).read_text() == "/usr/local/vgpu/libvgpu.so\n"
-
-
-async def test_containers_that_run_keep_the_loaders_list_that_they_have_mounted():
-    other = msgspec.structs.replace(HAMI, preload="/opt/limiter/libvgpu.so", library_path="/opt/limiter")
-    with node_folder() as node:
-        node.write_gpus(card(0))
-        node.write_card_names("GPU-0")
-        named, mounted = node.root / "state" / loader_list(HAMI.preload), node.root / "mounted"
-        async with kubelet_in(node.root) as kubelet:
-            async with running(node):
-                await kubelet.until_offered("nvidia.com/gpu-0", 8)
-            mounted.hardlink_to(named)  # as a mount does, it holds the file and not its name
-            async with running(node, msgspec.structs.replace(PER_GPU, limiter=other)) as process:
-                await until(lambda: process.state is not None and process.state.missing is None)
-        assert mounted.read_text() == named.read_text() == "/usr/local/vgpu/libvgpu.so\n"
-
-
-async def test_a_whole_gpu_has_no_limiter():
-    async with served(card(0)) as (_, kubelet):
-        answer = await kubelet.allocate("nvidia.com/gpu-0", *ids(0, *range(8)))
-        assert [each.name for each in answer.cdi_devices] == ["nvidia.com/gpu=GPU-0"]
 
 
 @pytest.mark.parametrize("wanted", [["GPU-1::0"], ["GPU-0::8"], ["GPU-0::00"], ["GPU-0"], []])

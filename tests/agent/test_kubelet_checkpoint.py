@@ -61,14 +61,6 @@ def test_an_invalid_file_has_no_allocations(kubelet, checkpoint, content):
     assert checkpoint.allocations() == ()
 
 
-def test_an_answer_that_is_none_of_the_interface_names_no_division(kubelet, checkpoint):
-    entry = {"PodUID": "a", "ContainerName": "c", "ResourceName": "r", "DeviceIDs": {"0": ["G::0"]}}
-    entry["AllocResp"] = "/////w=="
-    (kubelet.root / "device-plugins" / NAME).write_text(json.dumps({"Data": {"PodDeviceEntries": [entry]}}))
-    [found] = checkpoint.allocations()
-    assert (found.ids, found.slices_per_gpu) == (frozenset({"G::0"}), None)
-
-
 def test_what_another_kubelet_leaves_open_costs_no_other_entry(kubelet, checkpoint):
     known = {"PodUID": "a", "ContainerName": "c", "ResourceName": "r", "DeviceIDs": {"0": ["G::0"]}}
     empty = {**known, "PodUID": "b", "DeviceIDs": None, "AllocResp": None}

@@ -20,15 +20,6 @@ def test_of_two_agents_the_first_holds_it_until_it_ends(tmp_path):
     second.release()
 
 
-def test_it_lies_where_no_other_user_can_open_it(tmp_path):
-    state_dir = tmp_path / "state"
-    lock = NodeLock(state_dir)
-    assert lock.take()
-    assert stat.S_IMODE(lock.path.parent.stat().st_mode) == 0o700
-    assert lock.path.parent.parent == state_dir
-    lock.release()
-
-
 def test_folders_of_its_own_that_were_open_to_others_are_shut(tmp_path):
     private = private_folder(tmp_path)
     private.chmod(0o777)

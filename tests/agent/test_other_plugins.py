@@ -154,24 +154,6 @@ async def test_a_card_that_a_pod_holds_of_a_plugin_that_left_is_offered_when_the
     assert "GPU is offered again: no other plugin has it" in log
 
 
-@pytest.mark.usefixtures("quick_looks")
-async def test_a_card_that_stays_whole_is_the_other_plugins():
-    with node_folder(divide=("1",)) as node:
-        node.write_gpus(card(0), card(1))
-        node.write_card_names("GPU-1")
-        async with kubelet_in(node.root) as kubelet:
-            other = OtherPlugin(node.root / "device-plugins", "nvidia.sock", ["GPU-0"])
-            await other.start("nvidia.com/gpu")
-            await kubelet.until(lambda: kubelet.devices.get("nvidia.com/gpu"))
-            async with running(node) as process:
-                await kubelet.until_offered("nvidia.com/gpu-1")
-                looked = kubelet.looks
-                await until(lambda: kubelet.looks >= looked + 3)
-                assert process.state.unhealthy == {}
-                assert kubelet.devices.keys() == {"nvidia.com/gpu", "nvidia.com/gpu-1"}
-            await other.stop()
-
-
 @pytest.mark.parametrize(
     "named", [{"uuid": {"string": "GPU-0"}}, {"pciBusID": {"string": card(0).bus}}], ids=["uuid", "bus"]
 )

@@ -96,18 +96,6 @@ async def test_nothing_is_registered_while_the_node_lacks_something(said, tmp_pa
             assert kubelet.registrations == {}
 
 
-async def test_an_agent_is_ready_once_the_kubelet_counts_every_gpu():
-    with node_folder() as node:
-        node.write_gpus(card(0))
-        node.write_card_names("0", kind="runtime.nvidia.com/gpu")
-        async with running(node) as process, kubelet_in(node.root) as kubelet:
-            await kubelet.until_offered(NAME)
-            answer = await kubelet.allocate(NAME, "GPU-0::0")
-            assert answer.cdi_devices[0].name == "runtime.nvidia.com/gpu=0"
-            await until(lambda: process.state.missing is None)
-            assert (await ready(process)).status_code == 200
-
-
 class Refusing(FakeKubelet):
     """Takes no plugin."""
 
@@ -191,10 +179,3 @@ async def test_a_long_name_of_a_resource_fits_into_the_path_of_a_socket_on_micro
             await kubelet.until_offered(long.replace("{index}", "0"))
             [[socket]] = kubelet.registrations.values()
             assert len(folder + socket) <= most
-
-
-async def test_what_looks_like_a_socket_of_ours_and_cannot_be_removed_holds_nothing_up():
-    async with node_with(card(0)) as (node, kubelet):
-        (node.root / "device-plugins" / "clearml-injector-x.sock").mkdir()
-        async with running(node):
-            await kubelet.until_offered(NAME)

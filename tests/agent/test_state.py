@@ -56,17 +56,3 @@ def test_while_a_container_is_idle_each_minute_says_that_the_agent_still_measure
 
     assert asyncio.run(collected(900)) == [(1, 1000), (1, 1000), (2, 1060), (2, 1060), (3, 1120)]
     assert asyncio.run(collected(None)) == [(1, 1000)] * 5
-
-
-def test_a_node_without_a_gpu_to_share_lacks_nothing():
-    assert AgentState([]).missing is None
-
-
-def test_a_node_is_served_once_every_resource_is_registered():
-    state = AgentState([CARD])
-    assert state.missing == "no GPU is offered yet"
-    state.set_registration("nvidia.com/gpu-0", None)
-    state.set_registration("nvidia.com/gpu-1", "no stream")
-    assert state.missing == "nvidia.com/gpu-1: no stream"
-    state.set_registration("nvidia.com/gpu-1", None)
-    assert state.missing is None

@@ -23,7 +23,6 @@ from tests.agent.support.dra import (
     DraKubelet,
     claim_file,
     driver_on,
-    limited_to,
     slice_of_nvidia,
 )
 from tests.agent.support.kubelet import PATIENCE_S, kubelet_in
@@ -158,38 +157,26 @@ async def test_a_share_is_the_card_and_exactly_its_limit():
         }
 
 
-@pytest.mark.parametrize("share", [None, "1M"])
-@pytest.mark.parametrize("config", [[], [limited_to(40960)], [limited_to(2**70, "gpu")]])
-async def test_what_counts_no_capacity_or_all_of_it_is_the_whole_card_without_a_limit(share, config):
+async def test_a_whole_card_has_no_limit():
     async with offered(card(0)) as (node, kubelet, server):
-        server.add_claim({"share": share}, config=config)
+        server.add_claim({})
         answer = await prepared(kubelet)
         assert [list(each.cdi_device_ids) for each in answer.devices] == [["nvidia.com/gpu=GPU-0"]]
         assert not claim_file(node)
 
 
-OF_NVIDIA = {"source": "FromClass", "opaque": {"driver": "gpu.nvidia.com", "parameters": {"sharing": {}}}}
-LIMITS = [
-    ("100k", [limited_to(1431)], 1431),
-    ("100k", [limited_to(1431, "gpu")], 1431),
-    ("100k", [limited_to(1431, "gpu/m40960")], 1431),
-    ("100k", [limited_to(5120), limited_to(1431, "another", "gpu"), OF_NVIDIA], 1431),
-    ("1M", [limited_to(1431)], 1431),
-    (None, [limited_to(1431)], 1431),
-    ("100k", [limited_to(5120)], 4096),
-    ("100k", [limited_to(1431, "another"), limited_to(1431, "gpu/m81920")], 4096),
-    ("333333", [], 13653),
-    ("25", [], 1),
-]
-
-
-@pytest.mark.parametrize(("share", "config", "mib"), LIMITS)
-async def test_a_claim_for_mib_is_limited_to_them_and_never_to_more_than_its_share(share, config, mib):
+async def test_what_is_no_claim_of_this_node_is_refused_and_leaves_no_file():
     async with offered(card(0)) as (node, kubelet, server):
-        server.add_claim({"share": share, "request": "gpu/m40960"}, config=config)
-        answer = await prepared(kubelet)
-        assert not answer.error
-        assert f"CUDA_DEVICE_MEMORY_LIMIT_0={mib}m" in claim_file(node)[f"{UID}-0"]["env"]
+        server.add_claim({"device": "gpu-7", "share": "25k"})
+        for name, uid, why in (
+            ("claim", UID, "gpu-7 is not a GPU that this node offers"),
+            ("gone", UID, "does not exist"),
+            ("claim", "../../etc/passwd", "no valid UID"),
+        ):
+            answer = await prepared(kubelet, name, uid)
+            assert why in answer.error
+            assert not answer.devices
+        assert not [path for path in node.cdi.iterdir() if "claim" in path.name]
 
 
 async def test_a_limiter_that_sets_nothing_leaves_the_card_alone():
@@ -226,86 +213,6 @@ async def test_parts_of_different_sizes_stop_a_container_that_would_have_both():
             ["CUDA_DEVICE_MEMORY_LIMIT_0", "10240m"],
             ["CUDA_DEVICE_MEMORY_LIMIT_0", "20480m"],
         ]
-
-
-REFUSED = [
-    ({"name": "claim", "uid": OTHER}, {}, "another ResourceClaim has this name"),
-    ({}, {"device": "gpu-7"}, "gpu-7 is not a GPU that this node offers"),
-    ({}, {"share": "24"}, "less than 1 MiB"),
-    ({}, {"share": "-1k"}, "cannot be read"),
-    ({}, {"share": "500m"}, "cannot be read"),
-    ({}, {"share": "much"}, "cannot be read"),
-    ({}, {"consumedCapacity": {"memory": "20Gi"}}, "has no share"),
-    ({}, {"adminAccess": True}, "does not support adminAccess"),
-    ({}, {"pool": "another-node"}, "has 0 devices"),
-    ({"config": [limited_to(1431, source="FromClass")]}, {}, "accepts configuration from claims alone"),
-    *[
-        ({"config": [limited_to(1431), wrong]}, {}, "accepts no other configuration")
-        for wrong in (
-            limited_to(0),
-            limited_to("1431"),
-            limited_to(1431, kind="GpuConfig"),
-            limited_to(1431, apiVersion="resource.nvidia.com/v1beta1"),
-            limited_to(1431, "another", sharing={"strategy": "MPS"}),
-            {"source": "FromClaim", "opaque": {"driver": DRIVER}},
-        )
-    ],
-]
-
-
-@pytest.mark.parametrize(("claim", "granted", "why"), REFUSED)
-async def test_what_the_agent_does_not_give_is_refused_in_one_line(claim, granted, why):
-    async with offered(card(0)) as (node, kubelet, server):
-        server.add_claim({"share": "25k", **granted}, **claim)
-        answer = await prepared(kubelet)
-        assert why in answer.error
-        assert len(answer.error) <= 200
-        assert not answer.devices
-        assert not claim_file(node)
-
-
-async def test_a_claim_with_a_thousand_results_and_one_that_is_no_claim_are_refused():
-    async with offered(card(0)) as (node, kubelet, server):
-        server.add_claim(*[{"share": "25"}] * 1000)
-        answer = await prepared(kubelet)
-        assert "has 1000 devices" in answer.error
-        server.claims["default", "claim"]["status"]["allocation"]["devices"]["results"] = "all"
-        answer = await prepared(kubelet)
-        assert "cannot be read" in answer.error
-        server.claims["default", "claim"]["status"] = {}
-        answer = await prepared(kubelet)
-        assert "not allocated" in answer.error
-        answer = await prepared(kubelet, "gone")
-        assert "does not exist" in answer.error
-        answer = await prepared(kubelet, uid="../../etc/passwd")
-        assert "no valid UID" in answer.error
-        assert not claim_file(node)
-
-
-async def test_a_claim_that_two_pods_share_is_refused():
-    async with offered(card(0)) as (_, kubelet, server):
-        server.add_claim({"share": "25k"})
-        server.claims["default", "claim"]["status"]["reservedFor"] *= 2
-        answer = await prepared(kubelet)
-        assert "use a ResourceClaimTemplate" in answer.error
-
-
-OF_OTHER_CLASSES = (
-    [{"name": "gpu", "exactly": {"deviceClassName": "all.example.com"}}],
-    [{"name": "gpu", "firstAvailable": [{"name": "any", "deviceClassName": DRIVER}]}],
-    [{"name": "another", "exactly": {"deviceClassName": DRIVER}}],
-    None,
-)
-
-
-async def test_a_card_that_another_device_class_gave_away_is_refused():
-    async with offered(card(0)) as (node, kubelet, server):
-        server.add_claim({"share": "25k"})
-        for requests in OF_OTHER_CLASSES:
-            server.claims["default", "claim"]["spec"]["devices"]["requests"] = requests
-            answer = await prepared(kubelet)
-            assert f"gives cards of {DRIVER} alone: label the pod" in answer.error, requests
-        assert not claim_file(node)
 
 
 async def test_two_claims_of_one_pod_have_equal_amounts():

@@ -224,8 +224,3 @@ def test_texts_and_lists_are_as_short_as_the_schema_wants_them():
     assert len(found["gpus"]) == found["gpuCount"] == MAX_GPUS
     assert len(found["gpus"][0]["why"]) == len(found["missing"]) == MAX_TEXT
     assert len(found["driverLimits"]) == MAX_REASON
-
-
-def test_the_node_owns_it():
-    [owner] = reported()["metadata"]["ownerReferences"]
-    assert owner == {"apiVersion": "v1", "kind": "Node", "name": "gpu-1", "uid": "uid-1"}
