@@ -64,11 +64,8 @@ def test_the_agent_reads_what_was_written(served, tmp_path, monkeypatch):
 
 SAYS_NOTHING = [
     {},
-    {"golang": '"go1.26"'},
-    {"config": "{}"},
     {"config": '{"enableCDI": "yes"}'},
     {"config": "no JSON"},
-    {"config": "[" * 100_000},
     {"config": json.dumps({"runtime": {"enableCDI": True}})},
 ]
 

@@ -110,10 +110,7 @@ async def test_where_no_hook_is_written_the_node_says_why(why):
 
 SPOILED = {
     "gone": None,
-    "empty": "",
-    "half of it": '{"ociVersion":"1.0.2","process":{"env":["NVIDIA_GPU_MEMORY_RE',
     "the limit and no JSON": '{"ociVersion":"1.0.2","process":{"env":["NVIDIA_GPU_MEMORY_LIMIT=15360"',
-    "without a limit": '{"ociVersion":"1.0.2","process":{"env":[]}}',
     "of another share": '{"ociVersion":"1.0.2","process":{"env":["NVIDIA_GPU_MEMORY_LIMIT=153600"]}}',
     "shell": '"; exit 0; echo "',
 }

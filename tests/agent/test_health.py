@@ -51,13 +51,10 @@ def test_errors_of_programs_do_not_mark_the_gpu(watch, state, xid):
     assert state.unhealthy == {}
 
 
-@pytest.mark.parametrize("xid", [48, 62, 63, 74, 79, 94, 95, 119])
-def test_every_other_xid_marks_only_its_own_gpu(watch, state, registry, xid):
+@pytest.mark.parametrize("xid", [48, 74, 79, 94, 119])
+def test_every_other_xid_marks_only_its_own_gpu(watch, state, xid):
     watch.take_event(HealthEvent("GPU-1", xid))
     assert state.unhealthy == {"GPU-1": f"Xid {xid}"}
-    value = registry.get_sample_value
-    assert value("fraction_injector_agent_gpu_healthy", {"gpu": "0", "uuid": "GPU-0"}) == 1
-    assert value("fraction_injector_agent_gpu_healthy", {"gpu": "1", "uuid": "GPU-1"}) == 0
 
 
 @pytest.mark.parametrize("uuid", [None, "GPU-of-another-node"])
@@ -112,10 +109,11 @@ def test_a_gpu_that_survives_an_xid_is_offered_again_after_good_checks(watch, st
     watch.take_event(HealthEvent("GPU-0", xid))
     check(watch, WELL, GOOD_CHECKS - 1)
     assert state.unhealthy == {"GPU-0": f"Xid {xid}"}
+    value, labels = registry.get_sample_value, {"gpu": "0", "uuid": "GPU-0"}
+    assert value("fraction_injector_agent_gpu_healthy", labels) == 0
     check(watch, WELL)
     assert state.unhealthy == {}
-    value = registry.get_sample_value
-    assert value("fraction_injector_agent_gpu_healthy", {"gpu": "0", "uuid": "GPU-0"}) == 1
+    assert value("fraction_injector_agent_gpu_healthy", labels) == 1
 
 
 @pytest.mark.parametrize("bad", [RESET, AWAY, GpuCondition(answers=True, mig=True)])
@@ -193,11 +191,6 @@ def test_a_fault_is_over_when_the_driver_asks_for_no_recovery_any_more_also_for_
     watch._faults.save()
     assert lived(tmp_path) == ({"GPU-0": "Xid 79", "GPU-1": "Xid 79"}, {"GPU-1": "Xid 79"})
     assert lived(tmp_path) == ({"GPU-1": "Xid 79"}, {"GPU-1": "Xid 79"})
-
-
-def test_an_xid_that_a_gpu_survives_is_not_kept(tmp_path):
-    assert lived(tmp_path, HealthEvent("GPU-0", 94)) == ({}, {"GPU-0": "Xid 94"})
-    assert lived(tmp_path) == ({}, {})
 
 
 async def test_an_error_of_waiting_marks_no_gpu(state, tmp_path, capfd, monkeypatch):

@@ -31,14 +31,6 @@ def test_it_says_of_how_many_slices_a_gpu_was(kubelet, checkpoint):
     assert divisions_of(checkpoint.allocations()) == {}
 
 
-@pytest.mark.parametrize("text", ["", "0", "3", "-8", "08", "8 ", "8" * 5000])
-def test_what_is_no_division_says_nothing(kubelet, checkpoint, text):
-    kubelet.write_checkpoint(
-        ("a", "main", "nvidia.com/gpu-0", ["G::0"], text),
-    )
-    assert divisions_of(checkpoint.allocations()) == {}
-
-
 @pytest.mark.parametrize(
     "content",
     [

@@ -46,26 +46,23 @@ def test_a_link_in_place_of_the_file_is_refused(tmp_path):
     assert not target.exists()
 
 
-def give_away(monkeypatch, look):
-    """Have a way to look at files say that they belong to another user."""
+@pytest.mark.parametrize(
+    ("look", "said"),
+    [
+        ("lstat", "private is not a folder of the agent's own"),
+        ("stat", "can be written by others: make it root's, with mode 755"),
+    ],
+    ids=["the private one", "the state folder"],
+)
+def test_a_folder_of_another_user_is_refused(tmp_path, monkeypatch, look, said):
     known = getattr(Path, look)
 
-    def stat_of(path, **more):
+    def of_another_user(path, **more):
         found = known(path, **more)
         return os.stat_result((*found[:4], os.geteuid() + 1, *found[5:]))
 
-    monkeypatch.setattr(Path, look, stat_of)
-
-
-def test_a_folder_of_another_user_is_refused(tmp_path, monkeypatch):
-    give_away(monkeypatch, "lstat")
-    with pytest.raises(UntrustedError, match="private is not a folder of the agent's own"):
-        NodeLock(tmp_path).take()
-
-
-def test_a_state_folder_that_another_user_owns_is_refused(tmp_path, monkeypatch):
-    give_away(monkeypatch, "stat")
-    with pytest.raises(UntrustedError, match="can be written by others: make it root's, with mode 755"):
+    monkeypatch.setattr(Path, look, of_another_user)
+    with pytest.raises(UntrustedError, match=said):
         NodeLock(tmp_path).take()
 
 

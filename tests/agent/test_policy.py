@@ -118,20 +118,3 @@ async def test_only_another_policy_ends_the_watch(policies, capfd):
     async with asyncio.timeout(WAIT_S):
         await waiting
     assert "policies are broken: going on by the last good ones" in capfd.readouterr().err
-
-
-@pytest.mark.usefixtures("here_and_quick")
-async def test_a_change_that_no_process_could_compile_is_compiled_later(policies, monkeypatch):
-    watch, policy = PolicyWatch(options(policies)), await compiled_here(options(policies))
-    (policies / "default.yaml").write_text(LIMITS_BY_AGENT + "memory: {reserveMiB: 100}\n")
-
-    async def no_process(*_):
-        raise BlockingIOError("no process starts")
-
-    with monkeypatch.context() as broken:
-        broken.setattr("agent.policy.read_policy", no_process)
-        with pytest.raises(BlockingIOError):
-            await watch.until_changed(policy)
-    # A background task that raised is run again.
-    async with asyncio.timeout(WAIT_S):
-        await watch.until_changed(policy)

@@ -171,11 +171,8 @@ async def test_a_second_agent_of_a_node_takes_no_name_until_the_first_has_ended(
 async def test_a_long_name_of_a_resource_fits_into_the_path_of_a_socket_on_microk8s():
     long = "a-long-name-of-a-company.example.com/a-long-name-of-its-shared-gpus-{index}"
     folder, most = "/var/snap/microk8s/common/var/lib/kubelet/device-plugins/", 107
-    with node_folder() as node:
-        node.write_gpus(card(0))
-        node.write_card_names("GPU-0")
-        policy = msgspec.structs.replace(PER_GPU, resource=long)
-        async with kubelet_in(node.root) as kubelet, running(node, policy):
-            await kubelet.until_offered(long.replace("{index}", "0"))
-            [[socket]] = kubelet.registrations.values()
-            assert len(folder + socket) <= most
+    policy = msgspec.structs.replace(PER_GPU, resource=long)
+    async with node_with(card(0)) as (node, kubelet), running(node, policy):
+        await kubelet.until_offered(long.replace("{index}", "0"))
+        [[socket]] = kubelet.registrations.values()
+        assert len(folder + socket) <= most

@@ -25,23 +25,6 @@ async def test_a_change_wakes_followers_and_a_repetition_does_not():
     assert state.unhealthy == {}
 
 
-def test_small_changes_of_what_containers_use_wake_nobody_until_they_add_up():
-    def use(mib):
-        return [ContainerUse(ContainerName("team", "train", "main"), 0, 6400, mib, mib, mib, None, 0)]
-
-    async def versions():
-        state = AgentState([CARD])
-        for mib in (1000, 1060, 1099, 1100):
-            state.set_uses(use(mib), 0)
-            assert state.uses == use(mib)
-            yield state.version
-
-    async def collected():
-        return [version async for version in versions()]
-
-    assert asyncio.run(collected()) == [1, 1, 1, 2]
-
-
 def test_while_a_container_is_idle_each_minute_says_that_the_agent_still_measures():
     async def versions(idle_since):
         name = ContainerName("team", "train", "main")

@@ -5,9 +5,8 @@ import pytest
 from agent.dra.claim import ClaimRefusedError, read_claim
 from agent.gpu import Gpu
 from kube.dra import DRIVER
-from tests.agent.support.dra import NODE, UID, ApiServer, limited_to
+from tests.agent.support.dra import NODE, OTHER, UID, ApiServer, limited_to
 
-OTHER = "99999999-2222-3333-4444-555555555555"
 CARDS = {"gpu-0": Gpu(0, "GPU-0", "NVIDIA A100", 40960)}
 
 

@@ -9,118 +9,23 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from agent.dra import serving
-from agent.dra.resource_slice import slice_name
 from agent.dra.specifications import ClaimSpecifications
 from agent.files import BOOT_ID
 from kube.dra import DRIVER
-from testbed.nvidia.cards import Xid
 from tests.agent.support.dra import (
     NODE,
-    TIME,
+    OTHER,
     UID,
-    ApiServer,
     DraKubelet,
     claim_file,
+    dra_node,
     driver_on,
-    slice_of_nvidia,
+    offered,
+    prepared,
+    registered,
 )
-from tests.agent.support.kubelet import PATIENCE_S, kubelet_in
-from tests.agent.support.node import HAMI, PER_GPU, card, ids, node_folder, node_with, ready, running, until
-
-OTHER = "99999999-2222-3333-4444-555555555555"
-OPTIONS = {"offer": "dra", "node": NODE}
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """Looks a hundredth as far apart."""
-    monkeypatch.setattr("agent.health.CHECK_SECONDS", 0.05)
-    monkeypatch.setattr("agent.card_names.POLL_SECONDS", 0.05)
-    monkeypatch.setattr(serving, "POLL_SECONDS", 0.05)
-    monkeypatch.setattr(serving, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(serving, "CHECK_SECONDS", 0.05)
-    monkeypatch.setattr(serving, "MOST_SECONDS", 0.2)
-
-
-def _names(written):
-    return [each["name"] for each in written["spec"]["devices"]]
-
-
-@contextlib.asynccontextmanager
-async def dra_node(*cards, **options):
-    """A node with cards, its kubelets, and the API server."""
-    async with node_with(*cards, **OPTIONS, **options) as (node, kubelet):
-        yield node, kubelet, ApiServer()
-
-
-@contextlib.asynccontextmanager
-async def offered(*cards, policy=PER_GPU, server=None, **options):
-    """A node whose driver is registered and published: the node, its kubelet, and the API server."""
-    async with dra_node(*cards, **options) as (node, _, new):
-        server = server or new
-        async with driver_on(node, server, policy) as process:
-            kubelet = DraKubelet(node)
-            await kubelet.register()
-            await until(lambda: process.state.missing is None)
-            yield node, kubelet, server
-
-
-@contextlib.asynccontextmanager
-async def registered(node, server):
-    """A driver on a node, registered."""
-    async with driver_on(node, server):
-        kubelet = DraKubelet(node)
-        await kubelet.register()
-        yield kubelet
-
-
-async def prepared(kubelet, name="claim", uid=UID):
-    """The answer for one claim."""
-    [answer] = (await kubelet.prepare((name, uid))).values()
-    return answer
-
-
-async def test_every_card_is_a_device_of_a_million_shares_with_its_usable_memory_and_nvidias_attributes():
-    with node_folder(**OPTIONS) as node:
-        cards = card(0, 40960, reserved_mib=583), replace(card(1, 81920), minor=5)
-        node.write_gpus(*cards)
-        node.write_numa_node(cards[0], 1)
-        node.write_card_names("GPU-0", "GPU-1")
-        server = ApiServer()
-        async with kubelet_in(node.root), driver_on(node, server):
-            await until(lambda: server.devices)
-            [written] = server.slices.values()
-            first, second = server.devices["gpu-0"], server.devices["gpu-5"]
-    assert written["metadata"]["ownerReferences"][0]["uid"] == "node-uid"
-    assert {key: value for key, value in written["spec"].items() if key != "devices"} == {
-        "driver": DRIVER,
-        "nodeName": NODE,
-        "pool": {"name": NODE, "generation": 1, "resourceSliceCount": 1},
-    }
-    assert first == {
-        "name": "gpu-0",
-        "allowMultipleAllocations": True,
-        "capacity": {
-            "share": {
-                "value": "1M",
-                "requestPolicy": {"default": "1M", "validRange": {"min": "1", "step": "1"}},
-            }
-        },
-        "attributes": {
-            "type": {"string": "gpu"},
-            "uuid": {"string": "GPU-0"},
-            "productName": {"string": "NVIDIA A100"},
-            "memoryMiB": {"int": 40377},
-            "architecture": {"string": "Ampere"},
-            "cudaComputeCapability": {"version": "8.0.0"},
-            "driverVersion": {"version": "595.71.5"},
-            "resource.kubernetes.io/pciBusID": {"string": "0000:10:00.0"},
-            "resource.kubernetes.io/numaNode": {"int": 1},
-        },
-    }
-    assert second["capacity"] == first["capacity"]
-    assert second["attributes"]["memoryMiB"] == {"int": 81920}
+from tests.agent.support.kubelet import PATIENCE_S
+from tests.agent.support.node import HAMI, PER_GPU, card, ready, running, until
 
 
 async def test_the_kubelet_finds_the_driver_by_its_socket_in_the_registry():
@@ -190,17 +95,13 @@ async def test_a_limiter_that_sets_nothing_leaves_the_card_alone():
         assert not claim_file(node)
 
 
-async def test_several_cards_of_one_claim_have_a_limit_each():
+async def test_several_cards_have_a_limit_each_and_different_ones_stop_a_container_that_would_have_both():
     async with offered(card(0), card(1)) as (node, kubelet, server):
         server.add_claim({"share": "250k"}, {"device": "gpu-1", "share": "250k"})
         answer = await prepared(kubelet)
         assert [each.device_name for each in answer.devices] == ["gpu-0", "gpu-1"]
         assert set(claim_file(node)) == {f"{UID}-0", f"{UID}-1"}
         assert all("hooks" not in each for each in claim_file(node).values())
-
-
-async def test_parts_of_different_sizes_stop_a_container_that_would_have_both():
-    async with offered(card(0), card(1)) as (node, kubelet, server):
         server.add_claim(
             {"share": "250k", "request": "gpu-0"},
             {"device": "gpu-1", "share": "500k", "request": "gpu-1"},
@@ -312,23 +213,6 @@ async def test_what_is_written_again_is_written_in_a_thread_and_never_after_it_w
         assert threading.main_thread() not in writers
 
 
-async def test_no_card_is_published_before_the_kubelet_said_what_device_plugins_offer():
-    async with dra_node(card(0), card(1)) as (node, kubelet, server):
-        kubelet.lists = False
-        kubelet.devices["nvidia.com/gpu"] = {"GPU-1": "Healthy"}
-        async with driver_on(node, server) as process:
-            await DraKubelet(node).register()
-            await until(lambda: "the kubelet has not reported its allocations" in str(process.state.missing))
-            assert not server.writes
-            kubelet.lists = True
-            await until(lambda: server.devices)
-            assert [list(_names(each)) for each in server.writes] == [["gpu-0"]]
-            kubelet.lists = False  # what it said before holds on
-            node.write_gpus(card(0, lost=True), card(1))
-            await until(lambda: "taints" in server.devices["gpu-0"])
-            assert server.devices["gpu-0"]["taints"][0]["key"] == f"{DRIVER}/gpu-lost"
-
-
 @contextlib.asynccontextmanager
 async def device_plugin_on(node):
     """The same agent, which offers by device plugins."""
@@ -357,107 +241,6 @@ async def test_a_device_plugin_offers_nothing_while_pods_have_cards_by_claims_or
             await kubelet.unprepare(("claim", UID))
         async with device_plugin_on(node) as process:
             await until(lambda: process.state is not None and process.state.missing is None)
-
-
-async def test_an_unhealthy_card_is_tainted_until_it_is_well_and_refused_meanwhile():
-    async with offered(card(0), card(1)) as (node, kubelet, server):
-        server.add_claim({"share": "25k"})
-        server.add_claim({"share": "25k"}, name="second", uid=OTHER, pod="another-pod")
-        await kubelet.prepare(("claim", UID))
-        node.write_gpus(card(0), card(1), events=(Xid("GPU-0", 79),))
-        await until(lambda: "taints" in server.devices["gpu-0"])
-        taint = {"key": f"{DRIVER}/xid", "value": "79", "effect": "NoSchedule", "timeAdded": TIME}
-        assert server.devices["gpu-0"]["taints"] == [taint]
-        assert "taints" not in server.devices["gpu-1"]
-        [written] = server.slices.values()
-        assert written["spec"]["pool"]["generation"] == 2
-        again = await prepared(kubelet)
-        assert not again.error
-        refused = await prepared(kubelet, "second", OTHER)
-        assert "gpu-0 is unhealthy (Xid 79)" in refused.error
-
-
-async def test_a_cordoned_card_is_tainted_by_its_number_and_still_prepared_for_pods_that_have_it():
-    cards = replace(card(0), minor=3), card(1)
-    server = ApiServer()
-    async with offered(*cards, server=server) as (_, kubelet, _):
-        server.cordon = "3"
-        await until(lambda: "taints" in server.devices["gpu-3"])
-        assert [each["key"] for each in server.devices["gpu-3"]["taints"]] == [f"{DRIVER}/cordoned"]
-        assert "taints" not in server.devices["gpu-1"]
-        server.add_claim({"device": "gpu-3", "share": "500k"})
-        assert not (await prepared(kubelet)).error
-        server.cordon = ""
-        await until(lambda: "taints" not in server.devices["gpu-3"])
-
-
-async def test_where_taints_are_dropped_an_unhealthy_card_is_left_out():
-    server = ApiServer()
-    server.dropped = {"taints"}
-    async with offered(card(0), card(1), server=server) as (node, _, _):
-        node.write_gpus(card(0, lost=True), card(1))
-        await until(lambda: list(server.devices) == ["gpu-1"])
-        node.write_gpus(card(0), card(1))
-        await until(lambda: list(server.devices) == ["gpu-0", "gpu-1"])
-
-
-async def test_an_api_server_that_drops_shares_is_named():
-    async with dra_node(card(0)) as (node, _, server):
-        server.dropped = {"allowMultipleAllocations"}
-        async with driver_on(node, server) as process:
-            await DraKubelet(node).register()
-            await until(lambda: "DRAConsumableCapacity" in str(process.state.missing))
-            written, looks = len(server.writes), server.looks
-            await until(lambda: server.looks > looks + 6)
-            assert len(server.writes) == written  # what is dropped is no reason to write again
-
-
-async def test_a_slice_that_is_removed_or_changed_is_written_again_and_one_that_is_right_is_left():
-    server = ApiServer()
-    async with offered(card(0), server=server) as (_, _, _):
-        server.slices.clear()
-        await until(lambda: server.devices)
-        server.slices[slice_name(NODE)]["spec"]["devices"][0]["capacity"]["share"]["value"] = "2M"
-        await until(lambda: server.devices["gpu-0"]["capacity"]["share"]["value"] == "1M")
-        server.slices["stale"] = {
-            "metadata": {"name": "stale", "resourceVersion": "0"},
-            "spec": {
-                "driver": DRIVER,
-                "nodeName": NODE,
-                "pool": {"name": NODE, "generation": 9},
-                "devices": [],
-            },
-        }
-        await until(lambda: list(server.slices) == [slice_name(NODE)])
-        await until(lambda: server.slices[slice_name(NODE)]["spec"]["pool"]["generation"] == 10)
-    writes = len(server.writes)
-    async with offered(card(0), server=server):
-        assert len(server.writes) == writes
-
-
-async def test_a_card_that_another_driver_offers_is_left_out_until_that_one_is_gone():
-    server = ApiServer()
-    server.slices["nvidia"] = slice_of_nvidia({"name": "gpu-0", "attributes": {"uuid": {"string": "GPU-0"}}})
-    async with offered(card(0), card(1), server=server) as (_, kubelet, _):
-        assert list(server.devices) == ["gpu-1"]
-        server.add_claim({"share": "25k"})
-        answer = await prepared(kubelet)
-        assert "DRA driver gpu.nvidia.com, as gpu-0 offers it too" in answer.error
-        server.slices.pop("nvidia")
-        await until(lambda: list(server.devices) == ["gpu-0", "gpu-1"])
-
-
-async def test_a_card_that_a_device_plugin_offers_or_that_a_pod_has_from_one_is_left_out():
-    async with dra_node(card(0), card(1), card(2)) as (node, kubelet, server):
-        kubelet.held["old", "main"] = {"nvidia.com/gpu-0": ids(0, 3)}
-        kubelet.devices["nvidia.com/gpu"] = {"GPU-1": "Healthy"}
-        async with driver_on(node, server) as process:
-            await until(lambda: server.devices)
-            assert list(server.devices) == ["gpu-2"]
-            assert "pod default/old holds it as nvidia.com/gpu-0" in process.state.elsewhere["GPU-0"]
-            kubelet.held.clear()
-            kubelet.devices.clear()
-            await until(lambda: len(server.devices) == 3)
 
 
 async def test_a_removed_socket_is_served_again():

@@ -126,13 +126,3 @@ def test_the_object_of_a_recreated_node_is_written_when_its_kubelet_has_restarte
     (_, before), (_, after) = writes(api, again, 2, **begin)[:2]
     assert before == after
     assert api.owners[:2] == ["uid-1", "uid-2"]
-
-
-@pytest.mark.parametrize(
-    ("divide", "whole"), [((), None), (("0",), None), (("A100",), None), (("H100",), True)]
-)
-def test_a_card_that_is_not_divided_is_reported_as_whole(divide, whole):
-    api = Api()
-    writes(api, divide=divide)
-    [card] = api.applied[0][1]["gpus"]
-    assert card.get("whole") is whole
