@@ -108,10 +108,8 @@ class _History:
 
     def at(self, now: int) -> ContainerUse | None:
         """Return the latest use; None if it was never measured."""
-        since = self.idle_since
-        if self.latest is None or since is None or now - since < IDLE_SECONDS:
-            return self.latest
-        return replace(self.latest, idle_since=since)
+        is_idle = self.idle_since is not None and now - self.idle_since >= IDLE_SECONDS
+        return replace(self.latest, idle_since=self.idle_since) if self.latest and is_idle else self.latest
 
     def busy_percent(self, now: int) -> int | None:
         found = [each for each in self.minutes if each[0] > now // _SECONDS - MINUTES]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import NoReturn
 
@@ -13,7 +14,7 @@ from agent.cdi import CdiError, SliceSpecifications
 from agent.gpu import Gpu
 from agent.kubelet import KubeletError
 from agent.kubelet_api import deviceplugin_pb2 as api
-from agent.kubelet_checkpoint import SLICES_PER_GPU, Checkpoint
+from agent.kubelet_checkpoint import SLICES_PER_GPU, Allocation, Checkpoint
 from agent.limits import refuse_conflict
 from agent.parts import Agent
 from agent.preparation import Preparation
@@ -184,20 +185,16 @@ class DevicePlugin:
             KubeletError: neither the file nor pod-resources has them.
         """
         allocations = await asyncio.to_thread(self._checkpoint.allocations)
-        named = {
-            (each.pod, each.container)
-            for each in allocations
-            if each.resource == self.resource and each.ids == ids
-        }
-        if named:
-            return [
-                [
-                    (each.ids, each.slices_per_gpu)
-                    for each in allocations
-                    if (each.pod, each.container) == name
-                ]
-                for name in sorted(named)
-            ]
+        containers: defaultdict[tuple[str, str], list[Allocation]] = defaultdict(list)
+        for each in allocations:
+            containers[each.pod, each.container].append(each)
+        found = [
+            [(each.ids, each.slices_per_gpu) for each in given]
+            for given in containers.values()
+            if any(each.resource == self.resource and each.ids == ids for each in given)
+        ]
+        if found:
+            return found
         holders = [holder for holder in await self._kubelet.holders() if ids <= holder.ids]
         return [[(frozenset(of_one), None) for _, of_one in holder.devices] for holder in holders]
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from agent.divide import is_card_name
 from agent.settings import APPLICATION_XIDS
@@ -13,8 +12,6 @@ from service.options import DEFAULT_POLICIES, LOOPBACK, Flag, HealthPort, LineFo
 
 Offer = Literal["device-plugin", "dra"]
 DriverLimits = Literal["auto", "true", "false"]
-DRIVER_LIMITS: tuple[DriverLimits, ...] = get_args(DriverLimits)
-OFFERS: tuple[Offer, ...] = get_args(Offer)
 UNUSED = "not used: "
 """Begin of the reason why the driver does not limit shares, where nobody said that it has to."""
 CDI_DIRS = ("/etc/cdi", "/var/run/cdi")
@@ -23,17 +20,6 @@ CDI_DIRS = ("/etc/cdi", "/var/run/cdi")
 def _path(text: str) -> str:
     """Return the path in its shortest form, such as without a slash at the end."""
     return str(Path(text))
-
-
-def _one_of(flag: str, known: tuple[str, ...]) -> Callable[[str], str]:
-    """Return what reads one of these words."""
-
-    def read(text: str) -> str:
-        if text in known:
-            return text
-        raise ValueError(f'{flag} "{text}" is unknown: use {", ".join(known)}')
-
-    return read
 
 
 def _card_name(text: str) -> str:
@@ -60,8 +46,6 @@ class AgentOptions:
         Flag(
             "How the scheduler sees the GPUs: device-plugin (slices of resource names) or dra (Dynamic "
             "Resource Allocation, any MiB; Kubernetes 1.36; needs --node).",
-            metavar="NAME",
-            parse=_one_of("--offer", OFFERS),
         ),
     ] = "device-plugin"
     kubelet_dir: Annotated[
@@ -125,8 +109,6 @@ class AgentOptions:
             "Let the driver limit shares too: auto where it can (615, control groups of version 2), NVIDIA's "
             "CDI devices have the hook for it (toolkit 1.20.1), and the node has /usr/bin/sh and sed; true "
             "without looking for these two; false nowhere.",
-            metavar="WHEN",
-            parse=_one_of("--driver-limits", DRIVER_LIMITS),
         ),
     ] = "auto"
     node_root: Annotated[

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from agent.cdi import CLAIM_FILE_PREFIX, CdiError, SliceSpecifications
+from agent.cdi import CLAIM_FILE_PREFIX, SliceSpecifications
 from agent.device_plugin import DevicePlugin
 from agent.dra.checkpoint import PreparedClaims
 from agent.dra.specifications import claims_with_files
@@ -84,10 +84,7 @@ class DevicePlugins:
                 group.create_task(registrar.run())
             group.create_task(self._compare(registrars))
             group.create_task(self._follow_drivers())
-            if (cards := preparation.cards) is not None:
-                group.create_task(cards.follow(agent.state.gpus))
-            write_again = partial(self._write_again, specifications)
-            group.create_task(preparation.names.follow(agent.state.gpus, write_again))
+            group.create_task(preparation.follow(partial(self._write_again, specifications)))
 
     def _finish(self) -> SliceSpecifications:
         """Return the CDI devices of shares, on a prepared node."""
@@ -99,8 +96,8 @@ class DevicePlugins:
         self._refuse_claims()
         directory = Path(options.cdi_dirs[-1])
         specifications = SliceSpecifications(directory, policy, options.state_dir, self._preparation.driver)
-        self._write_all(specifications)
-        self._preparation.show_driver_limits()
+        for gpu in self._agent.state.gpus:
+            specifications.write(gpu)
         return specifications
 
     def _refuse_claims(self) -> None:
@@ -127,17 +124,10 @@ class DevicePlugins:
                 " drain the node with agent.offer: dra, or restart it, before its agent is a device plugin"
             )
 
-    def _write_all(self, specifications: SliceSpecifications) -> None:
-        for gpu in self._agent.state.gpus:
-            specifications.write(gpu)
-
     async def _write_again(self, specifications: SliceSpecifications) -> None:
         """Write by which hooks the driver limits containers that start from now on."""
-        try:
-            self._write_all(specifications)
-            self._preparation.show_driver_limits()
-        except CdiError as error:
-            self._log.warning("our CDI devices are not updated", error=str(error))
+        for gpu in self._agent.state.gpus:
+            specifications.write(gpu)
 
     async def _look_for_others(self) -> None:
         """Withdraw cards that another plugin has or had, before any is offered; later looks repeat it."""

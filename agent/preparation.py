@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -102,14 +103,35 @@ class Preparation:
             beat()
             try:
                 await self._prepare()
-                return finish()
+                finished = finish()
             except (NotPreparedError, CdiError, LibraryError, UntrustedError) as error:
                 if str(error) != reported:
                     self._log.error("no GPU is offered yet", reason=str(error))
                 reported = str(error)
                 for name in offered:
                     self._state.set_registration(name, reported)
+            else:
+                self.show_driver_limits()
+                return finished
             await asyncio.sleep(RETRY_SECONDS)
+
+    async def follow(self, write: Callable[[], Awaitable[None]]) -> None:
+        """Keep the cards' CDI devices as their files are, until cancelled.
+
+        Args:
+            write: writes ours again, when cards have other names or hooks; raises CdiError if it cannot.
+        """
+        async with asyncio.TaskGroup() as group:
+            if self.cards is not None:
+                group.create_task(self.cards.follow(self._state.gpus))
+            group.create_task(self.names.follow(self._state.gpus, partial(self._write_again, write)))
+
+    async def _write_again(self, write: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await write()
+            self.show_driver_limits()
+        except CdiError as error:
+            self._log.warning("our CDI devices are not updated", error=str(error))
 
     async def _prepare(self) -> None:
         if not self._lock.take():

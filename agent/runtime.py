@@ -51,21 +51,17 @@ def _problem_of(runtime: Runtime) -> str | None:
         return f"{name} is not known to obey CDI: use containerd or CRI-O"
     if number < first:
         return f"{version} runs CDI devices without their limit and says nothing: upgrade it"
-    return _containerd_problem(runtime, number) if name == "containerd" else None
-
-
-def _containerd_problem(runtime: Runtime, number: tuple[int, int]) -> str | None:
-    if runtime.cdi is False:
+    if name != "containerd" or runtime.cdi or (runtime.cdi is None and number >= ALWAYS_ON_CONTAINERD):
+        return None
+    if runtime.cdi is None:
         return (
-            f"CDI is off in {runtime.version}: set enable_cdi = true in containerd's configuration, restart"
-            " containerd, and delete this agent's pod"
+            f"{version} does not say whether CDI is on: if you know that it is, set agent.cdiEnabled: true"
+            " (--cdi-enabled)"
         )
-    if runtime.cdi is None and number < ALWAYS_ON_CONTAINERD:
-        return (
-            f"{runtime.version} does not say whether CDI is on: if you know that it is, set agent.cdiEnabled:"
-            " true (--cdi-enabled)"
-        )
-    return None
+    return (
+        f"CDI is off in {version}: set enable_cdi = true in containerd's configuration, restart containerd,"
+        " and delete this agent's pod"
+    )
 
 
 def stated_runtime(options: AgentOptions) -> Runtime | None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import grpc
 
-from agent.cdi import CdiError
 from agent.dra.checkpoint import PreparedClaim, PreparedClaims
 from agent.dra.claimed_shares import ClaimedShares
 from agent.dra.plugin import DraPlugin
@@ -104,7 +103,6 @@ class DraOffer:
         endpoint, reader = str(self._socket), partial(read_claim, self._api)
         plugin = DraPlugin(endpoint, self._agent, reader, self._prepared, specifications, self._preparation)
         plugin.restore()
-        self._preparation.show_driver_limits()
         plugin.on_registration = self._take_registration
         return plugin
 
@@ -117,18 +115,7 @@ class DraOffer:
             group.create_task(self._publish())
             group.create_task(self._look_on())
             group.create_task(self._check_files())
-            if (cards := self._preparation.cards) is not None:
-                group.create_task(cards.follow(self._state.gpus))
-            write_again = partial(self._write_again, plugin)
-            group.create_task(self._preparation.names.follow(self._state.gpus, write_again))
-
-    async def _write_again(self, plugin: DraPlugin) -> None:
-        """Write the claims' CDI devices again, by the cards' new names."""
-        try:
-            await plugin.restore_while_serving()
-            self._preparation.show_driver_limits()
-        except CdiError as error:
-            self._log.warning("our CDI devices are not updated", error=str(error))
+            group.create_task(self._preparation.follow(plugin.restore_while_serving))
 
     async def _serve(self, plugin: DraPlugin) -> None:
         """Serve on sockets that exist: the registration ends when one is removed."""

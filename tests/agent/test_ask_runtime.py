@@ -50,7 +50,6 @@ def served(tmp_path):
 
 
 def asked(monkeypatch, socket, file):
-    monkeypatch.setattr(ask_runtime, "TRIES", 1)
     monkeypatch.setattr(sys, "argv", ["ask_runtime", str(socket), str(file)])
     return ask_runtime.main()
 

@@ -33,7 +33,5 @@ def test_the_agent_gets_its_options_as_json(started):
 
 def test_a_way_of_offering_that_is_unknown_is_refused(started):
     [ended] = started("--offer=slices")
-    assert (ended.exit_code, ended.stderr) == (
-        2,
-        'fraction-injector: --offer "slices" is unknown: use device-plugin, dra\n',
-    )
+    assert ended.exit_code == 2
+    assert "'slices' is not one of 'device-plugin', 'dra'" in ended.stderr
