@@ -122,7 +122,8 @@ class DevicePlugin:
                 self._refuse_unhealthy(shares)
                 response.container_responses.append(self._answer(shares))
                 for share in shares:
-                    self._log.info("allocated", resource=self.resource, **_fields(share))
+                    given = {"slices": share.slices, "memory_mib": share.memory_mib}
+                    self._log.info("allocated", resource=self.resource, gpu=share.gpu.index, **given)
         except (RefusedError, CdiError) as error:
             self._metrics.allocated(self.resource, "refused")
             self._log.warning("allocation refused", resource=self.resource, error=str(error))
@@ -217,10 +218,6 @@ class DevicePlugin:
         topology = api.TopologyInfo(nodes=nodes) if nodes else None
         ids = slice_ids(gpu, self._slices_per_gpu)
         return [api.Device(ID=each, health=health, topology=topology) for each in ids]
-
-
-def _fields(share: Share) -> dict[str, object]:
-    return {"gpu": share.gpu.index, "slices": share.slices, "memory_mib": share.memory_mib}
 
 
 async def _refuse(context: Context, code: grpc.StatusCode, why: str) -> NoReturn:

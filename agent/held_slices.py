@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from agent.containers import ContainerName
 from agent.gpu import Gpu
 from agent.kubelet import Holder
-from agent.kubelet_checkpoint import Allocation, Checkpoint, divisions_of
+from agent.kubelet_checkpoint import Checkpoint, divisions_of
 from agent.parts import Agent
 from agent.shares import RefusedError, Share, shares_of, uuid_of
 from agent.state import Held
@@ -51,7 +51,9 @@ class HeldSlices:
         if self._are_offered:
             gpus = self._state.gpus
             self._state.held = held_of(holders, gpus) if holders is not None else None
-            self._withdraw(_given(holders, allocations), divisions)
+            # The checkpoint also has ended containers, until the next allocation.
+            given = {frozenset(ids) for holder in holders or () for _, ids in holder.devices}
+            self._withdraw(given if holders is not None else divisions.keys(), divisions)
         shares = [each for holder in holders or () for each in self._shares(holder, divisions)]
         names = {name for name, _ in shares}
         uuids = {gpu.uuid for gpu in self._state.gpus}
@@ -101,10 +103,3 @@ def _holds_gpus(holder: Holder, uuids: Collection[str]) -> bool:
         resource.startswith("nvidia.com/") or any(uuid_of(each) in uuids for each in ids)
         for resource, ids in holder.devices
     )
-
-
-def _given(holders: Iterable[Holder] | None, allocations: Iterable[Allocation]) -> set[frozenset[str]]:
-    """Return the device IDs of each allocation."""
-    if holders is None:  # The checkpoint also has ended containers, until the next allocation.
-        return {each.ids for each in allocations}
-    return {frozenset(ids) for holder in holders for _, ids in holder.devices}

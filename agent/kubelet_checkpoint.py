@@ -21,7 +21,6 @@ from modes.fraction import ALLOWED_SLICES_PER_GPU
 NAME = "kubelet_internal_checkpoint"
 SLICES_PER_GPU = "clearml-injector.io/slices-per-gpu"
 """Annotation of each of our answers: the kubelet stores it with the allocation, and runtimes ignore it."""
-MAX_BYTES = 16 * 1024 * 1024
 _SIZES = {str(size): size for size in ALLOWED_SLICES_PER_GPU}
 
 
@@ -68,7 +67,7 @@ class Checkpoint:
             status = self._path.stat()
             stamp = status.st_ino, status.st_mtime_ns, status.st_size
             if stamp != self._stamp:
-                self._allocations = tuple(_read(self._path)) if status.st_size <= MAX_BYTES else ()
+                self._allocations = tuple(_read(self._path))
                 self._stamp = stamp
         except UNREADABLE:
             self._stamp, self._allocations = None, ()

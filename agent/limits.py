@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import Any
 
 from agent.settings import AgentPolicy, LimiterPart
 from agent.shares import RefusedError, Share
@@ -16,17 +16,6 @@ _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _ADVICE = "ask for equal shares of equal GPUs, or use a container for each"
 _FIRST_GPU = re.compile(r"(.+_)0")
 _SIZE = re.compile(r"([0-9]+)([KMG]i?)?")
-
-
-@dataclass(frozen=True, slots=True)
-class Mount:
-    """A folder or file of the node in a container, or an empty folder of the container."""
-
-    container_path: str
-    host_path: str | None
-    """None for an empty folder in memory."""
-    size: str | None = None
-    """Size of an empty folder."""
 
 
 def variables(share: Share, policy: AgentPolicy) -> dict[str, str]:
@@ -98,17 +87,25 @@ def refuse_conflict(shares: Iterable[Share], policy: AgentPolicy) -> None:
         )
 
 
-def mounts(share: Share, limiter: LimiterPart, state_dir: str) -> list[Mount]:
-    """Return the limiter's mounts in a container; none for a whole GPU."""
+def mounts(share: Share, limiter: LimiterPart, state_dir: str) -> list[dict[str, Any]]:
+    """Return the limiter's mounts in a container, as CDI has them; none for a whole GPU."""
     if share.memory_mib is None:
         return []
     found = []
     if limiter.preload is not None and limiter.library_path is not None:
-        found.append(Mount(limiter.library_path, f"{state_dir}/library"))
-        found.append(Mount(PRELOAD_FILE, f"{state_dir}/{loader_list(limiter.preload)}"))
+        found.append(_of_node(f"{state_dir}/library", limiter.library_path))
+        found.append(_of_node(f"{state_dir}/{loader_list(limiter.preload)}", PRELOAD_FILE))
     if limiter.cache_path is not None:
-        found.append(Mount(limiter.cache_path, None, tmpfs_size(limiter.cache_size or "8Mi")))
+        size = tmpfs_size(limiter.cache_size or "8Mi")
+        options = ["rw", "nosuid", "nodev", "noexec", "mode=1777", f"size={size}"]
+        memory = {"hostPath": "tmpfs", "containerPath": limiter.cache_path, "type": "tmpfs"}
+        found.append({**memory, "options": options})
     return found
+
+
+def _of_node(path: str, container_path: str) -> dict[str, Any]:
+    options = ["ro", "nosuid", "nodev", "rbind"]
+    return {"hostPath": path, "containerPath": container_path, "options": options}
 
 
 def loader_list(preload: str) -> str:

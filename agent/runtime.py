@@ -14,8 +14,6 @@ FIRST_CONTAINERD = (1, 7)
 ALWAYS_ON_CONTAINERD = (2, 4)
 """From this version on CDI cannot be turned off, and the setting is gone (containerd's RELEASES.md)."""
 FIRST_CRIO = (1, 23)
-MAX_BYTES = 4096
-"""Of the file."""
 _VERSION = re.compile(r"(?P<name>[a-z-]+)://v?(?P<major>[0-9]+)\.(?P<minor>[0-9]+)")
 _NOT_ASKED = (
     "the container runtime was not asked whether CDI is on: give --runtime-file, as `python -m"
@@ -69,8 +67,6 @@ def stated_runtime(options: AgentOptions) -> Runtime | None:
     if options.runtime_file is None:
         return None
     try:
-        with Path(options.runtime_file).open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-        return msgspec.json.decode(content, type=Runtime) if len(content) <= MAX_BYTES else None
+        return msgspec.json.decode(Path(options.runtime_file).read_bytes(), type=Runtime)
     except UNREADABLE:
         return None

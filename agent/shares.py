@@ -90,7 +90,7 @@ def preferred_ids(available: Sequence[str], must: Sequence[str], size: int, slic
     """
     chosen = list(dict.fromkeys(must))[:size]
     free: dict[str, list[str]] = {}
-    for each in sorted(set(available) - set(chosen), key=_order):
+    for each in sorted(set(available) - set(chosen)):
         free.setdefault(uuid_of(each), []).append(each)
     begun = {uuid_of(each) for each in chosen}
 
@@ -109,19 +109,13 @@ def _count_by_gpu(ids: Iterable[str], gpus: Mapping[str, Gpu], slices_per_gpu: i
     counts: Counter[str] = Counter()
     seen = set()
     for each in ids:
-        uuid, _, number = each.rpartition(_SEPARATOR)
-        known = uuid in gpus and number.isdecimal() and each == f"{uuid}{_SEPARATOR}{int(number)}"
-        if not known or int(number) >= slices_per_gpu:
+        gpu = gpus.get(uuid_of(each))
+        if gpu is None or each not in slice_ids(gpu, slices_per_gpu):
             raise RefusedError(f'device "{each}" is not one of this node\'s slices: delete the pod')
         if each in seen:
             raise RefusedError(f'device "{each}" comes twice: delete the pod')
         seen.add(each)
-        counts[uuid] += 1
+        counts[gpu.uuid] += 1
     if not counts:
         raise RefusedError("no device is asked for: ask for at least one slice")
     return counts
-
-
-def _order(each: str) -> tuple[str, int, str]:
-    uuid, _, number = each.rpartition(_SEPARATOR)
-    return uuid, int(number) if number.isdecimal() else 0, each

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
@@ -13,10 +12,6 @@ from agent.gpu import Gpu
 from kube.dra import DRIVER, SHARE_CAPACITY, SHARES_OF_CARD
 from kube.names import FRACTION_LABEL
 from kube.quantity import whole
-
-MAX_RESULTS = 32
-"""Kubernetes' own maximum of results in a claim."""
-_UID = re.compile(r"[0-9a-zA-Z](?:[-0-9a-zA-Z]{0,62}[0-9a-zA-Z])?", re.ASCII)
 
 
 class ClaimRefusedError(Exception):
@@ -82,44 +77,10 @@ class _Metadata(msgspec.Struct):
     uid: str
 
 
-class _OfClass(msgspec.Struct, rename="camel"):
-    device_class_name: str = ""
-    name: str = ""
-
-
-class _Request(msgspec.Struct, rename="camel"):
-    name: str
-    exactly: _OfClass | None = None
-    first_available: list[_OfClass] | None = None
-
-
-class _Requests(msgspec.Struct):
-    requests: list[_Request] | None = None
-
-
-class _Spec(msgspec.Struct):
-    devices: _Requests = msgspec.field(default_factory=_Requests)
-
-    def class_of(self, request: str) -> str:
-        """Return the DeviceClass of a request, or of `REQUEST/ALTERNATIVE`; empty if there is none."""
-        found: dict[str, str] = {}
-        for each in self.devices.requests or ():
-            if each.exactly is not None:
-                found[each.name] = each.exactly.device_class_name
-            for one in each.first_available or ():
-                found[f"{each.name}/{one.name}"] = one.device_class_name
-        return found.get(request, "")
-
-
 class _Object(msgspec.Struct):
     metadata: _Metadata
-    spec: _Spec = msgspec.field(default_factory=_Spec)
+    spec: dict[str, Any] = {}
     status: _Status = msgspec.field(default_factory=_Status)
-
-
-def is_uid(text: str) -> bool:
-    """Whether a text can be an object's UID, and so a part of a file's name."""
-    return _UID.fullmatch(text) is not None
 
 
 def read_claim(found: dict[str, Any], uid: str, pool: str, cards: Mapping[str, Gpu]) -> PreparedClaim:
@@ -145,12 +106,11 @@ def read_claim(found: dict[str, Any], uid: str, pool: str, cards: Mapping[str, G
     devices = read.status.allocation.devices
     limits = _limits(devices.config or ())
     ours = [each for each in devices.results or () if each.driver == DRIVER and each.pool == pool]
-    if not 0 < len(ours) <= MAX_RESULTS:
-        raise ClaimRefusedError(
-            f"the ResourceClaim has {len(ours)} devices of {DRIVER} on this node, not 1 to {MAX_RESULTS}"
-        )
+    if not ours:
+        raise ClaimRefusedError(f"the ResourceClaim has no device of {DRIVER} on this node")
+    classes = _classes(read.spec)
     for each in ours:
-        if (of_class := read.spec.class_of(each.request)) != DRIVER:
+        if (of_class := classes.get(each.request)) != DRIVER:
             raise ClaimRefusedError(
                 f"the request {each.request} is of the DeviceClass {of_class or 'none'}, and this driver"
                 f" gives cards of {DRIVER} alone: label the pod with {FRACTION_LABEL}"
@@ -158,6 +118,17 @@ def read_claim(found: dict[str, Any], uid: str, pool: str, cards: Mapping[str, G
     pod = _only_pod(read.status)
     prepared = tuple([_device(each, limits, cards) for each in ours])
     return PreparedClaim(read.metadata.namespace, read.metadata.name, pod, prepared)
+
+
+def _classes(spec: dict[str, Any]) -> dict[str, str]:
+    """Return the DeviceClass of each request, and of each `REQUEST/ALTERNATIVE`."""
+    found: dict[str, str] = {}
+    for request in spec.get("devices", {}).get("requests") or ():
+        alternatives = request.get("firstAvailable") or ()
+        found |= {f"{request['name']}/{each['name']}": each["deviceClassName"] for each in alternatives}
+        if (exactly := request.get("exactly")) is not None:
+            found[request["name"]] = exactly["deviceClassName"]
+    return found
 
 
 def _only_pod(status: _Status) -> str:

@@ -10,7 +10,7 @@ import grpc
 
 from agent.cdi import CdiError
 from agent.dra.checkpoint import CheckpointError, PreparedClaim, PreparedClaims, PreparedDevice
-from agent.dra.claim import ClaimRefusedError, is_uid, read_claim
+from agent.dra.claim import ClaimRefusedError, read_claim
 from agent.dra.resource_slice import device_name
 from agent.dra.specifications import ClaimSpecifications
 from agent.kubelet_api import dra_pb2 as api
@@ -145,8 +145,6 @@ class DraPlugin:
             self._specifications.remove_others(self._checkpoint.claims.keys())
 
     async def _unprepare(self, uid: str) -> None:
-        if not is_uid(uid):
-            raise ClaimRefusedError("the ResourceClaim has no valid UID")
         async with self._writing:
             # If the agent is killed in between, it writes the file again, and the kubelet asks again.
             await asyncio.to_thread(self._specifications.remove, uid)
@@ -154,8 +152,6 @@ class DraPlugin:
             await asyncio.to_thread(self._specifications.keep_amounts, self._checkpoint.claims.values())
 
     async def _prepare(self, named: api.Claim) -> list[api.Device]:
-        if not is_uid(named.uid):
-            raise ClaimRefusedError("the ResourceClaim has no valid UID")
         await self._preparation.check_files()
         found = await asyncio.to_thread(self._find_claim, named.namespace, named.name)
         if found is None:

@@ -11,8 +11,6 @@ from agent.gpu import Gpu
 from kube.dra import DRIVER, MEMORY_ATTRIBUTE, SHARE_CAPACITY
 
 API_VERSION = "resource.k8s.io/v1"
-MAX_DEVICES = 64
-"""Of one slice, if devices may have taints; no node has more."""
 MAX_VALUE = 64
 """Characters of an attribute's text."""
 XID_TAINT, LOST_TAINT, UNHEALTHY_TAINT = (f"{DRIVER}/{name}" for name in ("xid", "gpu-lost", "unhealthy"))
@@ -82,8 +80,8 @@ def manifest(node: str, node_uid: str, devices: list[dict[str, Any]], generation
 
 
 def devices_of(cards: Iterable[OfferedCard]) -> list[dict[str, Any]]:
-    """Return the devices of a slice, at most MAX_DEVICES."""
-    return [_device(card) for card in cards][:MAX_DEVICES]
+    """Return the devices of a slice."""
+    return [_device(card) for card in cards]
 
 
 def without_times(devices: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -200,8 +200,6 @@ class DraOffer:
         self._show()
 
     def _take_published(self, published: Published) -> None:
-        if published.is_written:
-            self._log.info("ResourceSlice published", devices=len(self._devices()))
         if self._can_taint and not published.has_taints:
             self._log.warning(
                 "the API server drops taints (feature gate DRADeviceTaints): unhealthy cards are left out"

@@ -15,6 +15,7 @@ from agent.shares import RefusedError
 from kube.cordon import indices_of
 from kube.dra import DRIVER
 from kube.names import CORDON_ANNOTATION, RESOURCE_SLICES_PATH
+from service.log import get_logger
 
 MAX_SLICES = 100
 """Of other drivers that are read."""
@@ -28,8 +29,6 @@ class Published:
     """False: its feature gate DRAConsumableCapacity is off, and a claim takes a whole card."""
     has_taints: bool
     """False: its feature gate DRADeviceTaints is off."""
-    is_written: bool
-    """Whether anything was written."""
 
 
 class ResourceSlices:
@@ -41,6 +40,7 @@ class ResourceSlices:
         self._wanted: list[dict[str, Any]] | None = None
         self._stored: list[dict[str, Any]] | None = None
         """What the API server made of `_wanted`: it drops fields whose feature gates are off."""
+        self._log = get_logger("DRA driver")
 
     def publish(self, devices: list[dict[str, Any]]) -> Published:
         """Make these the devices of our pool; without devices there is no slice.
@@ -54,12 +54,12 @@ class ResourceSlices:
             if _name(each) != name or not devices:
                 self._api.delete(f"{RESOURCE_SLICES_PATH}/{_name(each)}")
         found = next((each for each in ours if _name(each) == name), None)
-        is_written = bool(devices) and not (found is not None and self._is_current(found, devices, len(ours)))
-        if is_written:
+        if devices and not (found is not None and self._is_current(found, devices, len(ours))):
             generation = 1 + max((each["spec"]["pool"]["generation"] for each in ours), default=0)
             self._stored = self._write(found, devices, generation)
             self._wanted = devices
-        return _published(devices, self._stored or [], is_written=is_written)
+            self._log.info("ResourceSlice published", devices=len(devices))
+        return _published(devices, self._stored or [])
 
     def cordoned(self) -> frozenset[int]:
         """Return the numbers of the cards that the Node's annotation keeps new pods from.
@@ -117,13 +117,12 @@ class ResourceSlices:
         return items
 
 
-def _published(devices: list[dict[str, Any]], stored: list[dict[str, Any]], *, is_written: bool) -> Published:
+def _published(devices: list[dict[str, Any]], stored: list[dict[str, Any]]) -> Published:
     tainted = [each["name"] for each in devices if "taints" in each]
     kept = {each["name"]: each for each in stored}
     return Published(
         has_shares=all(kept.get(each["name"], each).get("allowMultipleAllocations") for each in devices),
         has_taints=all("taints" in kept.get(name, {"taints": ()}) for name in tainted),
-        is_written=is_written,
     )
 
 
