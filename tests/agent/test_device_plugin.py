@@ -11,6 +11,7 @@ from tests.agent.support.node import (
     card,
     ids,
     node_folder,
+    node_with,
     ready,
     running,
     served,
@@ -19,15 +20,12 @@ from tests.agent.support.node import (
 
 
 async def test_each_gpu_has_a_name_of_its_own_with_its_numa_node():
-    with node_folder() as node:
-        node.write_gpus(card(0), card(1))
+    async with node_with(card(0), card(1)) as (node, kubelet):
         node.write_numa_node(card(0), 1)
-        node.write_card_names("GPU-0", "GPU-1")
-        async with kubelet_in(node.root) as kubelet, running(node):
-            for name in ("nvidia.com/gpu-0", "nvidia.com/gpu-1"):
-                await kubelet.until_offered(name)
-            assert list(kubelet.devices["nvidia.com/gpu-0"]) == ids(0, *range(8))
-            assert list(kubelet.devices["nvidia.com/gpu-1"]) == ids(1, *range(8))
+        async with running(node):
+            for index in (0, 1):
+                await kubelet.until_offered(f"nvidia.com/gpu-{index}")
+                assert list(kubelet.devices[f"nvidia.com/gpu-{index}"]) == ids(index, *range(8))
             assert kubelet.topology == {"nvidia.com/gpu-0": [1], "nvidia.com/gpu-1": []}
 
 
