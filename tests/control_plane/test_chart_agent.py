@@ -67,31 +67,12 @@ def test_the_runtimes_socket_is_mounted_by_a_container_that_ends_alone(helm):
     assert "--cdi-enabled" not in agent["args"]
 
 
-@pytest.mark.parametrize("values", [{"cdiEnabled": True}, {"deviceListStrategy": "volume-mounts"}])
-def test_nobody_asks_the_runtime_where_the_admin_says_it_or_it_does_not_matter(helm, values):
-    pod = agent_of(helm, merged(**values))
+def test_nobody_asks_the_runtime_where_the_admin_says_it(helm):
+    pod = agent_of(helm, merged(cdiEnabled=True))
     assert not {"runtime", "answers"} & {each["name"] for each in pod["volumes"]}
     assert [each["name"] for each in pod["initContainers"]] == ["library"]
     said = [each for each in pod["containers"][0]["args"] if each.startswith(("--runtime", "--cdi-enabled"))]
-    assert said == ["--cdi-enabled"] * ("cdiEnabled" in values)
-
-
-@pytest.mark.parametrize("strategy", ["volume-mounts", "envvar"])
-def test_without_cdi_it_hands_over_the_device_nodes_below_the_drivers_root(helm, strategy):
-    def given(**values):
-        pod = agent_of(helm, merged(deviceListStrategy=strategy, **values))
-        [container] = pod["containers"]
-        about = [each for each in container["args"] if "driver-root" in each or "device-nodes" in each]
-        return about, {each["name"] for each in pod["volumes"]}
-
-    about, volumes = given(driverRoot="/run/nvidia/driver")
-    roots = "--driver-root=/run/nvidia/driver", "--host-driver-root=/run/nvidia/driver"
-    assert about == ["--device-nodes", *roots]
-    assert "driver" in volumes
-    assert "toolkit" not in volumes
-    about, volumes = given()
-    assert not about
-    assert "driver" not in volumes
+    assert said == ["--cdi-enabled"]
 
 
 def policies_of(helm, folder, values):
@@ -214,7 +195,6 @@ ON_AUTO = {"agent": {"enabled": True}}
         (NEW, {}, None, "per-gpu"),
         (NEW, ON, "device-plugin", "per-gpu"),
         (OLD, {"agent": {"enabled": True, "offer": "dra"}}, "dra", "dra"),
-        (NEW, {"agent": {"enabled": True, "deviceListStrategy": "envvar"}}, "device-plugin", "per-gpu"),
         (NEW, {"agent": {"enabled": True, "divide": ["0"]}}, "device-plugin", "per-gpu"),
         (NEW, {**ON_AUTO, "devicePlugin": {"enabled": True}}, "device-plugin", "per-gpu"),
         (NEW, {**ON_AUTO, "policies": {"default": {"resources": NVIDIAS}}}, "device-plugin", "dra"),

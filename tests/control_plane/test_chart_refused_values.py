@@ -40,7 +40,6 @@ BY_SCHEMA = [
     ("monitoring: {serviceMonitor: {interval: often}}", "interval"),
     ("webhook: {service: {ipFamilies: [IPv5]}}", "ipFamilies"),
     ("agent: {enabled: true, divide: ['0,1']}", "'0,1' does not match pattern"),
-    ("agent: {enabled: true, trustedResources: ['gpu']}", "'gpu' does not match pattern"),
     ("limiters: {own: {librry: {}}}", "librry"),
     ("limiters: {hami-core: {extends: hami-core, env: {A: b}}}", "env"),
     ("limiters: {own: {extends: none}}", "hami-core"),
@@ -93,10 +92,6 @@ AT_ODDS = [
     (
         "agent: {enabled: true}\npolicies: {default: {env: {X: '{slices}'}}}",
         "policies.default.env with {index} {slices} or {percent} is not for mode dra",
-    ),
-    (
-        "agent: {enabled: true, offer: dra, deviceListStrategy: envvar}",
-        "agent.offer: dra requires agent.deviceListStrategy: cdi",
     ),
     (
         "agent: {enabled: true, offer: dra}\ndevicePlugin: {enabled: true}",

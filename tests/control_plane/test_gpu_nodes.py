@@ -7,7 +7,7 @@ import yaml
 
 from agent.dra.resource_slice import OfferedCard, devices_of
 from agent.dra.resource_slice import manifest as slice_manifest
-from agent.gpu import CardIdentity, Gpu
+from agent.gpu import Gpu
 from agent.kubernetes.api_server import ApiServerClient, ApiServerError
 from agent.kubernetes.gpu_node import manifest
 from agent.kubernetes.resource_slices import Published, ResourceSlices
@@ -129,9 +129,10 @@ def test_an_agents_token_writes_the_object_of_its_own_node_and_no_other(two_node
 
 def offered(unhealthy=None):
     """Devices of a slice."""
-    identity = CardIdentity("Ampere", (8, 0), "595.71.05", "0000:10:00.0")
-    gpu = Gpu(0, "GPU-a", "NVIDIA A100", 40960, numa_node=1, reserved_mib=583, minor=0)
-    return devices_of([OfferedCard(gpu, identity, unhealthy)])
+    known = {"architecture": "Ampere", "compute_capability": (8, 0), "driver_version": "595.71.05"}
+    place = {"numa_node": 1, "minor": 0, "bus": "0000:10:00.0"}
+    gpu = Gpu(0, "GPU-a", "NVIDIA A100", 40960, reserved_mib=583, **place, **known)
+    return devices_of([OfferedCard(gpu, unhealthy)])
 
 
 def published(client, node, devices):

@@ -273,7 +273,7 @@ def test_a_card_is_divided_and_the_other_stays_whole_for_another_plugin(cluster,
         pods.run("whole", pooled(1))
         assert pods.environment("whole")["NVIDIA_VISIBLE_DEVICES"] == GPUS[SMALL].uuid
         assert pods.held() == {("share", "nvidia.com/gpu-1"): 4, ("whole", "nvidia.com/gpu"): 1}
-        assert "offered twice" not in half_divided.log.read_text()
+        assert "another plugin has it" not in half_divided.log.read_text()
     finally:
         pods.delete_all()
         whole.stop()
@@ -285,7 +285,7 @@ def test_a_card_that_another_plugin_offers_too_is_withdrawn_until_it_does_not(cl
     whole = agent.start_whole_gpus(GPUS[LARGE].uuid)
     try:
         until_offered(cluster, 8, 0)
-        assert "GPU is offered twice: it gets no new pods" in agent.log.read_text()
+        assert "GPU gets no new pods: another plugin has it" in agent.log.read_text()
         pods.create("waits", container(gpu1=1))
         eventually(lambda: "Insufficient" in str(pods.status("waits").get("conditions")), "it waits")
         assert pods.phase("before") == "Running"

@@ -87,7 +87,7 @@ class Day:
 
 
 async def live(port):
-    with node_for_processes(health_port=port) as node:
+    with node_for_processes(health_port=port, node="node") as node:
         node.write_gpus(*CARDS)
         node.write_card_names("GPU-0", "GPU-1")
         (node.root / "policies").mkdir()
