@@ -73,15 +73,6 @@ def test_a_container_that_starts_again_by_its_own_rule_keeps_its_limit(pods):
     assert pods.held() == {("again", "nvidia.com/gpu-0"): 2}
 
 
-def test_all_containers_that_start_again_by_a_rule_keep_their_limits(pods):
-    init = container("init", "true", gpu0=2)
-    pods.create("all", restarting("RestartAllContainers"), init=(init,), **KEPT)
-    assert starts(pods, "all") == 1
-    is_limited(pods, "all", "10240m")
-    assert pods.status("all")["initContainerStatuses"][0]["restartCount"] == 1
-    assert pods.held() == {("all", "nvidia.com/gpu-0"): 2}
-
-
 def test_a_pod_in_a_user_namespace_is_limited_as_any_other(pods):
     pods.run("mapped", container(gpu0=3), hostUsers=False)
     first, outside, count = pods.inside("mapped", "cat", "/proc/self/uid_map").split()

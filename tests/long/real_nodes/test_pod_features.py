@@ -9,7 +9,7 @@ import pytest
 
 from testbed.api import Object
 from testbed.nodes.cluster import RealCluster
-from testbed.nodes.stub_images import LIBRARY, LIBRARY_TEXT, LIMITER
+from testbed.nodes.stub_images import LIBRARY_TEXT
 from testbed.process import eventually
 from tests.real_nodes.conftest import WORK
 from tests.real_nodes.installation import Installation
@@ -95,40 +95,4 @@ def test_a_pod_in_a_user_namespace_has_its_limit(create, cluster):
     made = create(task("mapped", "0.250", hostUsers=False))
     until_running(cluster, "mapped")
     assert inside(cluster, "mapped", "cat", "/proc/self/uid_map").split()[1] != "0"
-    is_limited(cluster, made)
-
-
-def test_a_pod_with_an_image_volume_has_its_limit(create, cluster):
-    image = {"name": "model", "image": {"reference": LIMITER, "pullPolicy": "Never"}}
-    pod = task("mounts", "0.250", volumes=[image])
-    pod["spec"]["containers"][0]["volumeMounts"] = [{"name": "model", "mountPath": "/model"}]
-    made = create(pod)
-    until_running(cluster, "mounts")
-    assert inside(cluster, "mounts", "cat", f"/model/{LIBRARY}") == LIBRARY_TEXT.decode()
-    is_limited(cluster, made)
-
-
-def test_a_pod_with_resources_of_its_own_keeps_its_class_and_has_its_limit(create, cluster):
-    amounts = {"cpu": "200m", "memory": "64Mi"}
-    made = create(task("whole", "0.250", resources={"limits": amounts, "requests": amounts}))
-    until_running(cluster, "whole")
-    assert status(cluster, "whole")["qosClass"] == "Guaranteed"
-    is_limited(cluster, made)
-
-
-def test_a_native_sidecar_runs_next_to_the_container_and_sees_no_gpu(create, cluster):
-    sidecar = task("mesh")["spec"]["containers"][0] | {"restartPolicy": "Always"}
-    made = create(task("neighbor", "0.250", initContainers=[sidecar]))
-    until_running(cluster, "neighbor")
-    is_limited(cluster, made)
-    seen = cluster.kubectl("exec", f"--namespace={WORK}", "neighbor", "--container=mesh", "--", "ls", "/dev")
-    assert (seen.code, "nvidia" in seen.stdout) == (0, False)
-
-
-def test_a_gated_pod_runs_with_the_share_of_its_creation_once_the_gate_opens(create, cluster):
-    made = create(task("gated", "0.250", schedulingGates=[{"name": "example.com/wait"}]))
-    opened = {"spec": {"schedulingGates": [{"$patch": "replace"}]}}
-    content = "application/strategic-merge-patch+json"
-    cluster.api.call("PATCH", f"/api/v1/namespaces/{WORK}/pods/gated", opened, content=content)
-    until_running(cluster, "gated")
     is_limited(cluster, made)
