@@ -169,50 +169,6 @@ def test_a_node_is_held_while_its_agent_does_not_serve_and_pods_run_once_it_does
     assert phase(cluster, "first") == "Running"
 
 
-@pytest.mark.parametrize("waits_for_agents", [False, True])
-def test_the_agent_lets_go_of_the_driver_while_the_gpu_operator_upgrades_it(
-    installation, cluster, waits_for_agents
-):
-    values = {**VALUES, **chart_values(SOCKET)}
-    label(cluster, "true")
-    installation.helm.apply({**values, "agent": {**values["agent"], "gpuOperator": waits_for_agents}})
-    eventually(lambda: cluster.is_ready(NODE) and users_of_driver(cluster), "an agent serves", READY_S)
-    started = {each["containerID"] for each in containers(cluster, "first")}
-    label(cluster, "paused-for-driver-upgrade")
-    eventually(lambda: not agents(cluster), "the agent's pod is gone")
-    assert users_of_driver(cluster) == []
-    assert {each["containerID"] for each in containers(cluster, "first")} == started
-    assert environment(cluster, "first")[LIMIT].endswith("m")
-    label(cluster, "true")
-    eventually(lambda: cluster.is_ready(NODE), "the agent offers both GPUs again", READY_S)
-    assert users_of_driver(cluster)
-    assert {each["containerID"] for each in containers(cluster, "first")} == started
-
-
-def label(cluster: RealCluster, value: str) -> None:
-    """Label the node as the GPU operator and its driver manager do for clients of the driver."""
-    labels = {"nvidia.com/gpu.deploy.client": value}
-    cluster.api.patch("Node", NODE, {"metadata": {"labels": labels}})
-
-
-def agents(cluster: RealCluster) -> list[Object]:
-    """The agent's pods, those that end included."""
-    return cluster.api.list("Pod", OWN_NAMESPACE, labels="app.kubernetes.io/component=agent")
-
-
-def users_of_driver(cluster: RealCluster) -> list[str]:
-    """Processes of the node that have the driver's library open: the driver could not be unloaded."""
-    found = cluster.nodes[NODE].sandbox.run("sh", "-c", "grep -l libnvidia-ml /proc/[0-9]*/maps 2>/dev/null")
-    return found.stdout.split()
-
-
-def containers(cluster: RealCluster, name: str) -> list[Object]:
-    """The statuses of a running pod's containers."""
-    status = cluster.api.get("Pod", name, WORK)["status"]
-    assert status["phase"] == "Running"
-    return list(status["containerStatuses"])
-
-
 def taints(cluster: RealCluster) -> list[str]:
     """Those of the node, as kubectl writes them."""
     found = cluster.api.get("Node", NODE)["spec"].get("taints", [])

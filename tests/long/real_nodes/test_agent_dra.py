@@ -13,11 +13,10 @@ from testbed.nodes.cluster import RealCluster
 from testbed.nvidia.cards import Xid
 from testbed.process import eventually
 from tests.conftest import Say
-from tests.real_nodes.agent_node import kill_main, restarts, running_again
+from tests.long.real_nodes.agent_node import kill_main, restarts, running_again
 from tests.real_nodes.agent_pods import GPUS, NODE, SMALL, Pods, agent_cluster, container
 
 API = "resource.k8s.io/v1"
-EIGHTH = {0: 5120, 1: 10240}
 
 
 @pytest.fixture(scope="module")
@@ -92,11 +91,6 @@ def of_amount(cluster, mib, **more):
     return template(cluster, name, asked, config=[limited_to(mib, REQUEST_NAME)] if mib else ())
 
 
-def eighths(cluster):
-    """The pod's part of a claim for an eighth of whatever card."""
-    return template(cluster, "eighth", {"name": REQUEST_NAME, "exactly": exactly(SHARES_OF_CARD // 8)})
-
-
 def user(name="main", request="", **more):
     """A container that has the claim, or one request of it."""
     made = container(name, **more)
@@ -121,51 +115,12 @@ def until_devices(cluster, wanted):
     eventually(lambda: found() == wanted, f"{wanted} are offered")
 
 
-def test_a_container_sees_exactly_its_amount_whatever_the_pod_says(cluster, pods):
-    lifted = {"CUDA_DEVICE_MEMORY_LIMIT_0": "999999m", "LD_PRELOAD": "", "NVIDIA_VISIBLE_DEVICES": "all"}
-    pods.run("cheat", user(env=lifted), **of_amount(cluster, 1431))
-    assert limit(pods, "cheat") == "1431m"
-    assert pods.inside("cheat", "cat", "/etc/ld.so.preload") == "/usr/local/vgpu/libvgpu.so\n"
-    assert pods.inside("cheat", "sh", "-c", "ls /dev/nvidia[0-9]").split() == ["/dev/nvidia0"]
-    mounts = {
-        line.split()[1]: line.split() for line in pods.inside("cheat", "cat", "/proc/mounts").splitlines()
-    }
-    assert mounts["/etc/ld.so.preload"][3].split(",")[0] == "ro"
-    [claim] = claims(cluster)
-    [result] = claim["status"]["allocation"]["devices"]["results"]
-    assert result["consumedCapacity"] == {"share": str(share_of(1431))}
-
-
 def test_a_claim_without_an_amount_is_a_whole_card_without_a_limit(cluster, pods):
     pods.run("whole", user(), **of_amount(cluster, None))
     assert limit(pods, "whole") is None
     assert pods.inside("whole", "sh", "-c", "ls /dev/nvidia[0-9]").split() == ["/dev/nvidia0"]
     pods.run("next", user(), **of_amount(cluster, 1024))
     assert pods.inside("next", "sh", "-c", "ls /dev/nvidia[0-9]").split() == ["/dev/nvidia1"]
-
-
-def test_16_eighths_fill_cards_of_40_and_80_gb_each_by_its_own_card_and_the_next_gets_what_one_leaves(
-    cluster, pods
-):
-    names = [f"share-{number}" for number in range(16)]
-    for name in names:
-        pods.create(name, user(), **eighths(cluster))
-    for name in names:
-        pods.until_running(name)
-    limits = {name: limit(pods, name) for name in names}
-    assert sorted(limits.values()) == sorted([f"{mib}m" for mib in EIGHTH.values()] * 8)
-    pods.create("one-more", user(), **eighths(cluster))
-    eventually(lambda: "cannot allocate all claims" in str(pods.status("one-more")), "it waits")
-    pods.delete("share-3")
-    pods.until_running("one-more")
-    assert limit(pods, "one-more") == limits["share-3"]
-
-
-def test_several_gpus_have_equal_limits(cluster, pods):
-    pods.run("both", user(), **of_amount(cluster, 20480, count=2))
-    environment = pods.environment("both")
-    assert environment["CUDA_DEVICE_MEMORY_LIMIT_0"] == environment["CUDA_DEVICE_MEMORY_LIMIT_1"] == "20480m"
-    assert pods.inside("both", "sh", "-c", "ls /dev/nvidia[0-9]").split() == ["/dev/nvidia0", "/dev/nvidia1"]
 
 
 def test_containers_have_parts_of_their_own_and_one_that_wants_both_does_not_start(cluster, pods):
