@@ -6,8 +6,6 @@ import signal
 import subprocess
 import sys
 
-import pytest
-
 from agent.dra.checkpoint import PreparedClaims
 
 KILLED = """
@@ -25,8 +23,7 @@ while True:
 """
 
 
-@pytest.mark.parametrize("_", range(5))
-def test_a_process_that_is_killed_at_any_moment_leaves_a_whole_file(tmp_path, _):
+def test_a_process_that_is_killed_at_any_moment_leaves_a_whole_file(tmp_path):
     process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE)
     process.stdout.readline()
     file = tmp_path / "private" / "claims.json"

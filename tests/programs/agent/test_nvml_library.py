@@ -3,7 +3,6 @@
 The functions in Python that most tests of the agent use instead give the same answers.
 """
 
-import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -97,9 +96,8 @@ def answers(source, group):
     return [*found, *[answered(source.wait_for_event, 0) for _ in range(6)]]
 
 
-@pytest.mark.parametrize("when", ["before the start", "later"])
 @pytest.mark.parametrize("what", CHANGES)
-def test_the_functions_in_python_answer_the_agent_as_the_library_does(tmp_path, what, when):
+def test_the_functions_in_python_answer_the_agent_as_the_library_does(tmp_path, what):
     file, in_python = tmp_path / "cards", NvmlLibrary()
     (tmp_path / "cgroup.controllers").touch()
 
@@ -108,7 +106,7 @@ def test_the_functions_in_python_answer_the_agent_as_the_library_does(tmp_path, 
         in_python.node = node
 
     def ask():
-        take(CHANGES[what] if when == "before the start" else NvmlNode((A100, T4)))
+        take(NvmlNode((A100, T4)))
         source = Nvml(tmp_path, tmp_path)
         take(CHANGES[what])
         found = answers(source, tmp_path / "kubepods" / "one")
@@ -119,26 +117,3 @@ def test_the_functions_in_python_answer_the_agent_as_the_library_does(tmp_path, 
         by_python = ask()
     with driver_of(file):
         assert by_python == ask()
-
-
-def test_it_has_the_first_versions_of_functions_by_which_hami_core_asks(tmp_path):
-    NvmlNode((replace(A100, processes=PROCESSES[:2]), T4), limits=LIMITS_OFFERED).write(tmp_path / "cards")
-    with driver_of(tmp_path / "cards"):
-        pynvml.nvmlInit()
-        asked, number, device = ctypes.CDLL(library.NAME), ctypes.c_uint(64), ctypes.c_void_p()
-        assert (asked.nvmlDeviceGetHandleByIndex(0, ctypes.byref(device)), device.value is None) == (0, False)
-        found = (ctypes.c_ulonglong * 128)()
-        assert asked.nvmlDeviceGetComputeRunningProcesses(device, ctypes.byref(number), found) == 0
-        assert (number.value, found[:3]) == (2, [7, 64 * 2**20, 8])
-        assert (asked.nvmlDeviceGetCount(ctypes.byref(number)), number.value) == (0, 2)
-        bus = ctypes.create_string_buffer(64)
-        assert (asked.nvmlDeviceGetPciInfo(device, bus), bus.value) == (0, b"0000:10:00.0")
-        handle = pynvml.nvmlDeviceGetHandleByIndex(0)
-        assert pynvml.nvmlDeviceGetComputeMode(handle) == pynvml.NVML_COMPUTEMODE_DEFAULT
-        assert pynvml.nvmlDeviceGetPersistenceMode(handle) == pynvml.NVML_FEATURE_ENABLED
-        group = str(tmp_path).encode()
-        pynvml.nvmlDeviceSetMemoryLimits_v1(handle, pynvml.c_nvmlSetMemoryLimits_v1_t(group, 0, 2**30))
-        limits = pynvml.c_nvmlGetMemoryLimits_v1_t(group)
-        pynvml.nvmlDeviceGetMemoryLimits_v1(handle, limits)
-        assert limits.hardLimit == 2**30
-        pynvml.nvmlShutdown()
