@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
 
-from testbed.preloaded import Forked, forked
+from testbed.preloaded import Forked, forked, status
 
 T = TypeVar("T")
 
@@ -65,10 +65,7 @@ class Process:
         # Not waited for: the number, and the group's, stay its own until `stop`.
         if isinstance(self._child, Forked):
             return self._child.poll()
-        ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        if ended is None:
-            return None
-        return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+        return status(self.pid)
 
     def until_ready(self, ready: Callable[[], object], seconds: float) -> None:
         """Poll `ready` until it returns something true.

@@ -7,7 +7,6 @@ import httpx
 import pytest
 
 from certs.authority import make_authority
-from testbed import plain_http
 from testbed.controller_process import (
     SHORT_LEASE,
     Controller,
@@ -101,7 +100,3 @@ def test_a_webhook_that_starts_on_a_broken_set_serves_the_controllers_last_good_
         eventually(lambda: readyz(webhook, controller.tls).count(": in force"), "the fixed set is in force")
         assert site_of(api.create(labelled_pod("on-repaired"), namespace)) == "second"
         assert webhook.figure("fraction_injector_policies_from_controller") == 0
-
-
-def plain(port):
-    return plain_http.get(f"http://127.0.0.1:{port}/readyz").text

@@ -167,14 +167,6 @@ def test_a_quota_that_nobody_can_count_denies(control_plane, namespace, nodes, s
     assert unknown.endswith(words)
 
 
-def allows(webhook, namespace):
-    """Whether a webhook allows a dry run; the first that asks the controller may come too late."""
-    review = review_of(namespace)
-    review["request"]["dryRun"] = True
-    answer = httpx.post(webhook.url, json=review, verify=webhook._trust(), trust_env=False, timeout=60).json()
-    return answer["response"]["allowed"]
-
-
 def review_of(namespace, uid="uid"):
     """A review as the API server sends it."""
     resource = {"group": "", "version": "v1", "resource": "pods"}

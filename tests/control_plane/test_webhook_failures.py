@@ -1,8 +1,6 @@
 """A webhook that cannot be reached or believed stops labelled pods, and nothing else."""
 
-import threading
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -24,25 +22,9 @@ def down():
 
 
 @contextmanager
-def slow():
-    over = threading.Event()
-    with AdmissionServer(lambda body: over.wait(60) and allow(body)) as server:
-        try:
-            yield configuration("slow", server.url, server.ca_pem, timeoutSeconds=1)
-        finally:
-            over.set()
-
-
-@contextmanager
 def wrong_ca():
     with AdmissionServer(allow) as server, AdmissionServer(allow) as other:
         yield configuration("wrong-ca", server.url, other.ca_pem)
-
-
-@contextmanager
-def expired_leaf():
-    with AdmissionServer(allow, not_after=datetime.now(UTC) - timedelta(hours=1)) as server:
-        yield configuration("expired-leaf", server.url, server.ca_pem)
 
 
 @contextmanager
@@ -53,9 +35,7 @@ def garbage():
 
 FAILURES = {
     down: "connect: connection refused",
-    slow: "context deadline exceeded",
     wrong_ca: "tls: failed to verify certificate: x509: certificate signed by unknown authority",
-    expired_leaf: "tls: failed to verify certificate: x509: certificate has expired or is not yet valid",
     garbage: "couldn't get version/kind; json parse error",
 }
 

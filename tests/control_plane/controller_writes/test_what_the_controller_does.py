@@ -110,10 +110,6 @@ def test_the_controller_writes_the_ca_and_touches_its_pods(control_plane, stolen
     assert CERTIFICATE_ANNOTATION in control_plane.api.call("GET", own_pod)["metadata"]["annotations"]
 
 
-class Leading:
-    leads = True
-
-
 def test_the_controller_touches_its_pods_when_the_policies_change(
     control_plane, stolen, helm, own_pod, tmp_path
 ):

@@ -63,12 +63,6 @@ def pid_of(cluster: RealCluster, pod: Object) -> int:
     return int(pid)
 
 
-def container_of(pod: Object) -> str:
-    """The ID of a pod's container."""
-    [status] = pod["status"]["containerStatuses"]
-    return str(status["containerID"]).rpartition("/")[2]
-
-
 def measured(cluster: RealCluster) -> dict[str, dict]:
     """What the GpuNode says of the use by containers, by pod."""
     status = cluster.api.call("GET", f"{GPU_NODES_PATH}/{NODE}").get("status", {})
