@@ -38,8 +38,7 @@ def installation(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory)
     """The chart with its agent, which has registered both GPUs."""
     cluster.create_namespace(OWN_NAMESPACE)
     installation = Installation(cluster, Helm(cluster, tmp_path_factory.mktemp("helm")))
-    policies = {"default": {"limits": {"from": "agent"}, "memory": {"decimal": True}}}
-    installation.helm.apply({**VALUES, **chart_values(SOCKET), "policies": policies})
+    installation.helm.apply({**VALUES, **chart_values(SOCKET)})
     eventually(lambda: cluster.is_ready(NODE), "the agent offers both GPUs", READY_S)
     installation.until_served()
     return installation
@@ -97,18 +96,6 @@ def test_a_labelled_pod_has_the_agents_limit_though_it_sets_the_variable_itself(
         assert "initContainers" not in stored["spec"]
         found[int(notes["clearml-injector/gpu-index"])] = environment(cluster, name)[LIMIT]
     assert found == {0: f"{40960 * 7 // 8}m", 1: f"{81920 * 7 // 8}m"}
-
-
-def test_memory_is_limited_to_the_fewest_slices_that_hold_it(installation, cluster):
-    pod = labelled("decimal", "")
-    pod["metadata"]["labels"] = {"clearml-injector/gpu-memory": "4G"}
-    cluster.api.create(pod, WORK)
-    eventually(lambda: phase(cluster, "decimal") == "Running", "it runs")
-    notes = cluster.api.get("Pod", "decimal", WORK)["metadata"]["annotations"]
-    assert notes["clearml-injector/slices"] == "1"
-    card = GPUS[int(notes["clearml-injector/gpu-index"])].memory_mib
-    assert environment(cluster, "decimal")[LIMIT] == f"{card // 8}m"
-    cluster.api.delete("Pod", "decimal", WORK)
 
 
 def test_its_library_is_the_one_that_the_limiters_image_holds(installation, cluster):
