@@ -13,15 +13,14 @@ from testbed.chart import Helm
 from testbed.nodes.agent import chart_values
 from testbed.nodes.cluster import RealCluster
 from testbed.nodes.node import SOCKET
-from testbed.nodes.stub_images import LIBRARY_TEXT, WORKLOAD
+from testbed.nodes.stub_images import LIBRARY_TEXT
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
 from tests.conftest import Say
 from tests.real_nodes.agent_pods import GPUS, NODE, agent_cluster
-from tests.real_nodes.conftest import WORK
 from tests.real_nodes.installation import READY_S, VALUES, Installation
+from tests.real_nodes.pods import LIMIT, WORK, environment, inside, labelled, phase, waits
 
-LIMIT = "CUDA_DEVICE_MEMORY_LIMIT_0"
 HELD = "clearml-injector.io/agent-not-ready:NoSchedule"
 
 
@@ -42,41 +41,6 @@ def installation(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory)
     eventually(lambda: cluster.is_ready(NODE), "the agent offers both GPUs", READY_S)
     installation.until_served()
     return installation
-
-
-def labelled(name: str, fraction: str, **container: object) -> Object:
-    """A pod with a share, whose author sets the limiter's variable himself by a ConfigMap."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": {"clearml-injector/fraction": fraction}},
-        "spec": {
-            "terminationGracePeriodSeconds": 0,
-            "containers": [
-                {
-                    "name": "main",
-                    "image": WORKLOAD,
-                    "imagePullPolicy": "Never",
-                    "command": ["sleep", "3600"],
-                    **container,
-                }
-            ],
-        },
-    }
-
-
-def inside(cluster: RealCluster, pod: str, *command: str, container: str = "") -> str:
-    """Run a command in a pod's container, the first if none is named."""
-    named = [f"--container={container}"] if container else []
-    ended = cluster.kubectl("exec", f"--namespace={WORK}", pod, *named, "--", *command)
-    assert ended.code == 0, ended.stderr
-    return ended.stdout
-
-
-def environment(cluster: RealCluster, pod: str) -> dict[str, str]:
-    """The variables of a container's first process."""
-    text = inside(cluster, pod, "cat", "/proc/1/environ")
-    return dict(line.split("=", 1) for line in text.split("\0") if line)
 
 
 def test_a_labelled_pod_has_the_agents_limit_though_it_sets_the_variable_itself(installation, cluster):
@@ -160,16 +124,6 @@ def taints(cluster: RealCluster) -> list[str]:
     """Those of the node, as kubectl writes them."""
     found = cluster.api.get("Node", NODE)["spec"].get("taints", [])
     return [f"{each['key']}:{each['effect']}" for each in found]
-
-
-def waits(cluster: RealCluster, name: str) -> bool:
-    """Whether the scheduler found no node for a pod."""
-    conditions = cluster.api.get("Pod", name, WORK)["status"].get("conditions", [])
-    return any((each["type"], each.get("reason")) == ("PodScheduled", "Unschedulable") for each in conditions)
-
-
-def phase(cluster: RealCluster, name: str) -> str | None:
-    return cluster.api.get("Pod", name, WORK)["status"].get("phase")
 
 
 def successor(installation: Installation, before: Object) -> bool:

@@ -18,27 +18,24 @@ from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE, probe, refuses
 from tests.conftest import Say
 from tests.real_nodes.agent_pods import GPUS, NODE, agent_cluster
-from tests.real_nodes.conftest import WORK
 from tests.real_nodes.installation import COMPONENTS, READY_S, Installation
 from tests.real_nodes.operator_node import (
     CLIENT,
     HELD,
     PLUGIN,
-    cards,
     gpu_node,
     has_share,
     is_let_in,
     of_page,
     offered,
-    pod,
     rolled_out,
     run,
     running,
     serve,
     set_label,
-    share,
     taints,
 )
+from tests.real_nodes.pods import WORK, cards, labelled, pod
 
 OPERATOR = "gpu-operator"
 USUAL_SOCKET = "/run/containerd/containerd.sock"
@@ -114,7 +111,7 @@ def device_plugin(agent: AgentOnNode) -> Object:
 
 def test_the_walk_of_the_page(installation, cluster):
     # Nothing changed yet: NVIDIA's plugin serves, and a pod of before holds a card.
-    whole = run(cluster, pod("whole", {}, gpu="1"))
+    whole = run(cluster, pod("whole", {}, resources={"limits": {"nvidia.com/gpu": "1"}}))
     [of_whole] = cards(cluster, "whole")
     assert (offered(cluster), installation.objects("agent"), taints(cluster)) == (["2", None, None], [], [])
 
@@ -129,7 +126,7 @@ def test_the_walk_of_the_page(installation, cluster):
     assert gpu_node(cluster)["gpus"][held]["why"].startswith(f"pod {WORK}/whole holds it as nvidia.com/gpu")
 
     eventually(lambda: not refuses(probe(cluster.api, WORK)), "labelled pods are let in", 60)
-    first = run(cluster, share("first", "0.125"))
+    first = run(cluster, labelled("first", "0.125"))
     has_share(cluster, "first", 1)
     assert cards(cluster, "first") != [of_whole]
 
@@ -154,9 +151,9 @@ def test_the_walk_of_the_page(installation, cluster):
 def test_moving_to_claims_and_back_leaves_pods_that_run_alone(installation, cluster):
     set_label(cluster, PLUGIN, "false")
     serve(installation)
-    eventually(lambda: is_let_in(cluster, share("tried", "0.125")), "labelled pods are let in", READY_S)
-    before = {name: run(cluster, share(name, "0.875")) for name in ("stays", "ends")}
-    cluster.api.create(share("waits", "0.500"), WORK)
+    eventually(lambda: is_let_in(cluster, labelled("tried", "0.125")), "labelled pods are let in", READY_S)
+    before = {name: run(cluster, labelled(name, "0.875")) for name in ("stays", "ends")}
+    cluster.api.create(labelled("waits", "0.500"), WORK)
 
     # As the page is written, on this release of Kubernetes.
     installation.helm.apply(of_page(offer="auto"))
@@ -167,7 +164,7 @@ def test_moving_to_claims_and_back_leaves_pods_that_run_alone(installation, clus
     [freed] = cards(cluster, "ends")
     cluster.api.delete("Pod", "ends", WORK)
     eventually(lambda: len(cluster.dra_devices(NODE)) == 1, "its card is offered", READY_S)
-    run(cluster, share("claimed", "0.500"))
+    run(cluster, labelled("claimed", "0.500"))
     assert cards(cluster, "claimed") == [freed]
     has_share(cluster, "claimed", 4)
     has_share(cluster, "stays", 7)
@@ -179,7 +176,7 @@ def test_moving_to_claims_and_back_leaves_pods_that_run_alone(installation, clus
     eventually(lambda: not cluster.api.list("ResourceClaim", WORK, "resource.k8s.io/v1"), "no claim is left")
     serve(installation)
     eventually(lambda: gets_claim(cluster) is False, "new pods get slices", READY_S)
-    run(cluster, share("last", "0.500"))
+    run(cluster, labelled("last", "0.500"))
     has_share(cluster, "last", 4)
     cluster.api.delete("Pod", "last", WORK)
 
@@ -187,7 +184,7 @@ def test_moving_to_claims_and_back_leaves_pods_that_run_alone(installation, clus
 def gets_claim(cluster: RealCluster) -> bool | None:
     """Whether a labelled pod that is created now would get a claim; None if it is refused."""
     try:
-        made = cluster.api.create(share("tried", "0.125"), WORK, dry_run=True)
+        made = cluster.api.create(labelled("tried", "0.125"), WORK, dry_run=True)
     except ApiError:
         return None
     return "resourceClaims" in made["spec"]

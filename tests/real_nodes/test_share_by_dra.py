@@ -19,9 +19,8 @@ from testbed.registration import OWN_NAMESPACE
 from tests.conftest import Say
 from tests.real_nodes.agent_pods import GPUS, NODE, agent_cluster
 from tests.real_nodes.claimed_pods import ClaimedPods, consumed
-from tests.real_nodes.conftest import WORK
 from tests.real_nodes.installation import READY_S, VALUES, Installation
-from tests.real_nodes.test_agent_chart import LIMIT, inside, labelled, waits
+from tests.real_nodes.pods import LIMIT, WORK, inside, labelled, waits
 from tests.real_nodes.use import MEASURED_S, run
 
 POLICY = {

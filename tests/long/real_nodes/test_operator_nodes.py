@@ -11,29 +11,26 @@ from testbed.process import eventually
 from testbed.registration import probe, refuses
 from tests.real_nodes import test_gpu_operator
 from tests.real_nodes.agent_pods import GPUS, NODE
-from tests.real_nodes.conftest import WORK
 from tests.real_nodes.installation import READY_S
 from tests.real_nodes.operator_node import (
     CLIENT,
     HELD,
     PLUGIN,
-    cards,
     discover_features,
     each_slice_is_held_once,
     has_share,
     is_let_in,
     libraries,
     offered,
-    pod,
     ready_agents,
     run,
     running,
     serve,
     set_label,
-    share,
     taints,
     until_another_serves,
 )
+from tests.real_nodes.pods import WORK, cards, labelled, pod
 
 cluster, installation = test_gpu_operator.cluster, test_gpu_operator.installation
 
@@ -56,7 +53,7 @@ def test_a_share_on_a_node_of_another_layout(installation, cluster, layout):
     if agent.get("driverRoot") == "/":
         cluster.nodes[NODE].agent.install_on_host()
     serve(installation, **agent)
-    run(cluster, share("laid-out", "0.250"))
+    run(cluster, labelled("laid-out", "0.250"))
     has_share(cluster, "laid-out", 2)
     cluster.api.delete("Pod", "laid-out", WORK)
 
@@ -71,11 +68,11 @@ def test_shares_of_every_size_fill_the_cards(installation, cluster):
     # Of unequal cards NVIDIA's GPU feature discovery labels any; the agent limits by each card's own memory.
     assert discover_features(cluster)["nvidia.com/gpu.memory"] in {str(card.memory_mib) for card in GPUS}
     serve(installation, policies={"default": {"limits": {"from": "agent"}, "fractions": EIGHTHS}})
-    eventually(lambda: is_let_in(cluster, share("whole", "1.000")), "the policy is in force", READY_S)
+    eventually(lambda: is_let_in(cluster, labelled("whole", "1.000")), "the policy is in force", READY_S)
     for sizes in TOGETHER:
         names = {f"share-{number}": size for number, size in enumerate(sizes)}
         for name, size in names.items():
-            run(cluster, share(name, f"{size / 8:.3f}"))
+            run(cluster, labelled(name, f"{size / 8:.3f}"))
         for name, size in names.items():
             has_share(cluster, name, size)
         each_slice_is_held_once(cluster)
@@ -93,7 +90,7 @@ def resident(cluster: RealCluster) -> str | None:
 
 def deployment(fraction: str) -> Object:
     """A Deployment of one pod with a share."""
-    template = share("resident", fraction)
+    template = labelled("resident", fraction)
     labels = {**template["metadata"]["labels"], "app": "resident"}
     return {
         "apiVersion": "apps/v1",
@@ -110,7 +107,7 @@ def deployment(fraction: str) -> Object:
 def test_a_share_through_an_upgrade_of_the_driver_a_reboot_and_opting_out(installation, cluster):
     set_label(cluster, PLUGIN, "false")
     serve(installation)
-    eventually(lambda: is_let_in(cluster, share("tried", "0.125")), "labelled pods are let in", READY_S)
+    eventually(lambda: is_let_in(cluster, labelled("tried", "0.125")), "labelled pods are let in", READY_S)
     cluster.api.create(deployment("0.125"), WORK)
     name = eventually(lambda: resident(cluster), "the share runs", READY_S)
     before = running(cluster, name)
@@ -142,7 +139,7 @@ def test_a_share_through_an_upgrade_of_the_driver_a_reboot_and_opting_out(instal
     name = eventually(lambda: resident(cluster), "the share runs again", READY_S)
     has_share(cluster, name, 1)
     assert libraries(cluster, name) == {"615.10.02"}
-    run(cluster, share("neighbor", "0.875"))
+    run(cluster, labelled("neighbor", "0.875"))
     has_share(cluster, "neighbor", 7)
     each_slice_is_held_once(cluster)
     cluster.api.delete("Pod", "neighbor", WORK)
@@ -152,7 +149,7 @@ def test_a_share_through_an_upgrade_of_the_driver_a_reboot_and_opting_out(instal
     eventually(lambda: offered(cluster) == ["2", "0", "0"], "NVIDIA's plugin is back", READY_S)
     eventually(lambda: taints(cluster) == [HELD], "the node is held for the share", 60)
     has_share(cluster, name, 1)
-    cluster.api.create(pod("neighbour", {}, gpu="1"), WORK)
+    cluster.api.create(pod("neighbour", {}, resources={"limits": {"nvidia.com/gpu": "1"}}), WORK)
     eventually(lambda: "untolerated taint" in str(why_pending(cluster, "neighbour")), "it waits", 60)
     cluster.api.delete("Deployment", "resident", WORK, "apps/v1")
     eventually(lambda: running(cluster, "neighbour"), "it runs when the share has ended", 120)

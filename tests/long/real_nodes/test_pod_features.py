@@ -11,13 +11,12 @@ from testbed.api import Object
 from testbed.nodes.cluster import RealCluster
 from testbed.nodes.stub_images import LIBRARY_TEXT
 from testbed.process import eventually
-from tests.real_nodes.conftest import WORK
 from tests.real_nodes.installation import Installation
 from tests.real_nodes.installed import conftest as installed
 from tests.real_nodes.load import task
+from tests.real_nodes.pods import LIMIT, WORK, environment, inside
 
 cluster, installation = installed.cluster, installed.installation
-LIMIT = "CUDA_DEVICE_MEMORY_LIMIT_0"
 EXITED = {"operator": "In", "values": [42]}
 STARTED = {"Running", "Succeeded", "Failed"}
 ONCE = "test -e /kept/was-here && sleep 3600; touch /kept/was-here; exit 42"
@@ -51,20 +50,12 @@ def until_running(cluster: RealCluster, name: str) -> None:
     assert status(cluster, name)["phase"] == "Running", status(cluster, name)
 
 
-def inside(cluster: RealCluster, name: str, *command: str) -> str:
-    """Run a command in a pod's container of the same name and return what it prints."""
-    ended = cluster.kubectl("exec", f"--namespace={WORK}", name, f"--container={name}", "--", *command)
-    assert ended.code == 0, ended.stderr
-    return ended.stdout
-
-
 def is_limited(cluster: RealCluster, made: Object) -> None:
     """See that the container has the limit that was decided at creation, and the limiter's library."""
     name, notes = made["metadata"]["name"], made["metadata"]["annotations"]
-    text = inside(cluster, name, "cat", "/proc/1/environ")
-    environment = dict(line.split("=", 1) for line in text.split("\0") if line)
-    assert environment[LIMIT] == f"{notes['clearml-injector/memory-mib']}m"
-    assert inside(cluster, name, "cat", environment["LD_PRELOAD"]) == LIBRARY_TEXT.decode()
+    variables = environment(cluster, name)
+    assert variables[LIMIT] == f"{notes['clearml-injector/memory-mib']}m"
+    assert inside(cluster, name, "cat", variables["LD_PRELOAD"]) == LIBRARY_TEXT.decode()
     assert inside(cluster, name, "sh", "-c", "echo account > /usr/local/vgpu-cache/x") == ""
     devices = inside(cluster, name, "sh", "-c", "ls /dev/nvidia*").split()
     assert devices == [f"/dev/nvidia{notes['clearml-injector/gpu-index']}"]

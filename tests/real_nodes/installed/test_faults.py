@@ -8,10 +8,10 @@ from testbed.chart import RELEASE
 from testbed.process import eventually
 from testbed.registration import LABEL
 from tests.effort import by_turns
-from tests.real_nodes.conftest import WORK
 from tests.real_nodes.installation import COMPONENTS, READY_S, first, until
 from tests.real_nodes.ledgers import until_true
 from tests.real_nodes.load import Load, task
+from tests.real_nodes.pods import WORK
 
 RESIDENTS = 4
 BEFORE_S, AFTER_S = 2, 4

@@ -14,9 +14,9 @@ from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
 from tests.cli.running import run
 from tests.effort import by_turns
-from tests.real_nodes.conftest import WORK
 from tests.real_nodes.installation import VALUES
 from tests.real_nodes.load import Load
+from tests.real_nodes.pods import WORK
 
 DELIVERY_S = 120
 """More than a kubelet takes that nobody wakes up: it looks once a minute and a bit."""
