@@ -58,14 +58,6 @@ def kill_webhook(installation, cluster):
     until_restarted(installation, "webhook", victim)
 
 
-def exhaust_webhook(installation, cluster):
-    # One that was killed before would be started again after ten seconds.
-    victim = min(installation.pods("webhook"), key=lambda pod: pod.restarts)
-    installation.exhaust_memory(victim)
-    assert installation.killed_for_memory(victim)
-    until_restarted(installation, "webhook", victim)
-
-
 def kill_leader(installation, cluster):
     victim = installation.leader()
     installation.kill(victim)
@@ -122,7 +114,7 @@ GENTLE = {
     "containerd restarted": restart_containerd,
     "both updated": roll,
 }
-SUDDEN = {"webhook killed": kill_webhook, "node rebooted": reboot, "webhook out of memory": exhaust_webhook}
+SUDDEN = {"webhook killed": kill_webhook, "node rebooted": reboot}
 """Nobody can say goodbye: an API server learns of it from the create that it just sent."""
 
 
