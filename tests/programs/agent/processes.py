@@ -26,11 +26,3 @@ def node_for_processes(**options: object) -> Iterator[AgentNode]:
     """A node whose GPUs agents find that are processes."""
     with node_folder(**options) as node, driver_of(node.cards):
         yield node
-
-
-def rss_mib(pid: int) -> float:
-    """What a process has in memory."""
-    [line] = [
-        line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS")
-    ]
-    return int(line.split()[1]) / 1024
