@@ -6,7 +6,7 @@ import pytest
 
 from testbed.admission_server import AdmissionServer, allow
 from testbed.api import ApiError
-from testbed.process import eventually, free_ports
+from testbed.process import free_ports
 from testbed.registration import (
     LABEL,
     configuration,
@@ -62,19 +62,3 @@ def test_a_labelled_pod_is_refused_with_the_cause_and_nothing_else(
     for excluded in (own_namespace, "kube-system"):
         made = api.create(labelled_pod("labelled"), excluded, dry_run=True)
         assert made["metadata"]["labels"] == {LABEL: "0.125"}
-
-
-def test_a_labelled_pod_of_a_deployment_waits_until_the_webhook_is_back(control_plane, namespace):
-    template = labelled_pod("")
-    template["metadata"]["labels"]["app"] = "task"
-    spec = {"selector": {"matchLabels": {"app": "task"}}, "template": template}
-    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "task"}, "spec": spec}
-    with down() as config, registered(control_plane.api, config, namespace, refuses):
-        control_plane.api.create(deployment, namespace)
-        eventually(lambda: failed_creates(control_plane.api, namespace), "the ReplicaSet reports the failure")
-        assert control_plane.api.list("Pod", namespace) == []
-    eventually(lambda: control_plane.api.list("Pod", namespace), "the pod is created after all")
-
-
-def failed_creates(api, namespace):
-    return api.events(namespace, reason="FailedCreate")

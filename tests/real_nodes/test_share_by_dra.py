@@ -20,7 +20,7 @@ from tests.conftest import Say
 from tests.real_nodes.agent_pods import GPUS, NODE, agent_cluster
 from tests.real_nodes.claimed_pods import ClaimedPods, consumed
 from tests.real_nodes.installation import READY_S, VALUES, Installation
-from tests.real_nodes.pods import LIMIT, WORK, inside, labelled, waits
+from tests.real_nodes.pods import LIMIT, WORK, inside, labelled
 from tests.real_nodes.use import MEASURED_S, run
 
 POLICY = {
@@ -112,16 +112,3 @@ def test_containers_of_a_pod_share_one_card_and_each_has_its_own_limit_that_its_
     share = eventually(lambda: used(cluster).get("shared"), "the ledger has the pod")
     assert (share["memoryMiB"], share["usedMiB"]) == (sum(parts.values()), 0)
     assert (share["claimedMiB"], share["cardMiB"]) == (sum(parts.values()), SIZES[card])
-
-
-def test_a_pod_that_does_not_fit_waits_and_runs_after_a_deletion(cluster, pods):
-    for name in ("first", "second"):
-        pods.run(name, "0.875")
-    assert sorted(map(pods.card, ("first", "second"))) == sorted(SIZES)
-    pods.create("third", "0.875")
-    eventually(lambda: waits(cluster, "third"), "the third waits")
-    freed = pods.card("first")
-    pods.delete("first")
-    pods.until_running("third")
-    assert pods.card("third") == freed
-    assert pods.limit("third") == f"{SIZES[freed] * 7 // 8}m"

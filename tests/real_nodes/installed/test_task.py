@@ -11,7 +11,7 @@ from testbed.nodes.stub_images import LIBRARY_TEXT
 from testbed.process import eventually
 from testbed.product import COMMAND
 from tests.real_nodes.load import task
-from tests.real_nodes.pods import WORK, environment, inside, waits
+from tests.real_nodes.pods import WORK, environment, inside
 
 MEMORY_MIB = GpuNode().memory_mib
 
@@ -99,25 +99,3 @@ def test_the_limiters_library_is_there_to_be_read_and_no_more(predicted, running
     assert inside(cluster, "limited", "cat", preloaded) == LIBRARY_TEXT.decode()
     cache = next(e["value"] for e in foreseen["env"] if e["name"] == "CUDA_DEVICE_MEMORY_SHARED_CACHE")
     inside(cluster, "limited", "touch", cache)
-
-
-def test_a_ninth_slice_waits_until_one_is_given_back(running, cluster):
-    shares = {f"share-{number}": index_of(running(task(f"share-{number}", "0.500"))) for number in range(8)}
-    held = {key: count for key, count in cluster.held_slices().items() if key[1] in shares}
-    assert sum(held.values()) == 32
-    assert sorted(shares.values()) == ["0"] * 4 + ["1"] * 4
-    stored = cluster.api.create(task("too-many", "0.125"), WORK)
-    try:
-        eventually(lambda: waits(cluster, "too-many"), "the scheduler finds no room")
-        leaves = next(name for name, index in shares.items() if index == index_of(stored))
-        cluster.api.delete("Pod", leaves, WORK)
-        eventually(
-            lambda: cluster.api.get("Pod", "too-many", WORK)["status"]["phase"] == "Running",
-            "it starts where one left",
-        )
-    finally:
-        cluster.api.delete("Pod", "too-many", WORK)
-
-
-def index_of(stored):
-    return stored["metadata"]["annotations"]["clearml-injector/gpu-index"]
