@@ -95,9 +95,8 @@ class Cluster:
 
     def warnings(self):
         """What the ConfigMap holds of them; empty until it is written."""
-        return json.loads(
-            self.api.get("ConfigMap", self.store, "default").get("data", {}).get("warnings.json", "{}")
-        )
+        data = self.api.get("ConfigMap", self.store, "default").get("data", {})
+        return json.loads(data.get("warnings.json", "{}"))
 
 
 @pytest.fixture
