@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -30,7 +31,23 @@ class ProcessError(Exception):
     """A process ended or did not get ready; the text ends with its log."""
 
 
-class Process:
+class Stoppable(ABC):
+    """What runs already, and stops with its context."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End it."""
+
+    def __enter__(self) -> Self:
+        """Nothing more to do."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop it."""
+        self.stop()
+
+
+class Process(Stoppable):
     """A running command. Use as a context manager, or call `stop`.
 
     Args:
@@ -96,12 +113,9 @@ class Process:
         # A child of its own may still hold its ports: a large process takes a while to end.
         eventually(lambda: not lives(self.pid), f"{self.log.stem} and its children are gone")
 
-    def __enter__(self) -> Self:
-        """Nothing more to do: it runs already."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stop it."""
+    def kill(self) -> None:
+        """End the group with SIGKILL, whatever its grace."""
+        os.killpg(self.pid, signal.SIGKILL)
         self.stop()
 
 

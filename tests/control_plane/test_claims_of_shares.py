@@ -109,37 +109,6 @@ def test_sixteen_eighths_fill_two_cards_and_the_next_follows_a_deletion(
     eventually(lambda: "late" in running(control_plane, namespace), "the 17th follows")
 
 
-def on(node):
-    """The affinity to one node, by its name."""
-    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}
-    return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
-
-
-def keeps_apart(control_plane, namespace, elsewhere):
-    """A pod that runs on the other node, and the anti-affinity to it."""
-    neighbour = labelled_pod("neighbour", affinity={"nodeAffinity": on(elsewhere)})
-    neighbour["metadata"]["labels"]["app"] = "chat"
-    admitted(control_plane, namespace, neighbour)
-    term = {"labelSelector": {"matchLabels": {"app": "chat"}}, "topologyKey": "kubernetes.io/hostname"}
-    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-
-
-def test_a_pod_takes_the_free_card_of_the_one_node_that_it_can_go_to(
-    control_plane, namespace, offer, webhook
-):
-    """In mode per-gpu the index is chosen before this is known, and the pod waits beside a free GPU."""
-    elsewhere, node = offer([81920], [81920, 81920])
-    create(control_plane, namespace, ["holder"], "1", affinity={"nodeAffinity": on(node)})
-    eventually(lambda: "holder" in running(control_plane, namespace), "one card of the node is taken")
-    apart = keeps_apart(control_plane, namespace, elsewhere)
-    pod = labelled_pod("bound", "0.5", terminationGracePeriodSeconds=0, affinity=apart)
-    admitted(control_plane, namespace, pod)
-    eventually(lambda: "bound" in running(control_plane, namespace), "it does not wait")
-    assert [
-        part[1] for part in allocated(control_plane, namespace) if part[0] == node and part[3] == "500k"
-    ] == ["gpu-1"]
-
-
 def test_pods_that_wait_take_a_card_of_a_size_that_joins_later(control_plane, namespace, offer, webhook):
     """A fraction names no size; memory does, and takes the share of the next smaller known size."""
     offer([40960])

@@ -27,20 +27,13 @@ def custom(variable):
 
 KINDS = {
     "another limiter": {"policies": {"default": {"limiter": "nvidia-driver"}}},
-    "no limiter": {"policies": {"default": {"limiter": "none"}}},
-    "the library again": {"policies": {"default": {}}},
     "a limiter of one's own": {"policies": {"default": {"limiter": "site"}}, "limiters": custom("SITE_MIB")},
     "its variable": {"policies": {"default": {"limiter": "site"}}, "limiters": custom("SITE_MEMORY")},
     "a policy that comes": {"policies": {"default": {}, "team": {"namespaces": [WORK], "limiter": "none"}}},
-    "its fractions": {"policies": {"default": {}, "team": {"namespaces": [WORK], "fractions": HALVES}}},
-    "another policy for the namespace": {
-        "policies": {"default": {}, "team": {}, "other": {"namespaces": [WORK], "limiter": "nvidia-driver"}}
-    },
     "a queue": {
         "policies": {"default": {}},
         "queues": {"night": {"namespaces": [WORK], "limiter": "none", "fractions": HALVES}},
     },
-    "a reserve, which the lock does not look at": {"policies": {"default": {"memory": {"reserveMiB": 256}}}},
 }
 CHANGES = by_turns("real_nodes", usual=2, full=2 * len(KINDS))
 """The first kinds, as the next one is what follows them; in full each, also after the last."""
