@@ -1,6 +1,6 @@
 """What newer releases of Kubernetes let a labelled pod say: what webhook, lock and API server make of it.
 
-What only a kubelet can show is in tests/long/real_nodes/test_pod_features.py and test_agent_pod_features.py.
+What only a kubelet can show is in tests/long/real_nodes/test_pod_features.py and tests/long/agent_nodes.
 """
 
 import pytest

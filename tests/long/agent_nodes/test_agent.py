@@ -18,7 +18,7 @@ from testbed.nodes.cluster import RealCluster
 from testbed.nvidia.cards import Xid
 from testbed.process import eventually
 from tests.conftest import Say
-from tests.long.real_nodes.agent_node import (
+from tests.long.agent_nodes.agent_node import (
     STREAM_ENDED,
     allocatable,
     amounts,

@@ -13,7 +13,7 @@ from testbed.nodes.cluster import RealCluster
 from testbed.nvidia.cards import Xid
 from testbed.process import eventually
 from tests.conftest import Say
-from tests.long.real_nodes.agent_node import kill_main, restarts, running_again
+from tests.long.agent_nodes.agent_node import kill_main, restarts, running_again
 from tests.real_nodes.agent_pods import GPUS, NODE, SMALL, Pods, agent_cluster, container
 
 API = "resource.k8s.io/v1"
