@@ -13,7 +13,6 @@ from testbed.controller_process import (
 from testbed.kubernetes_version import UNDER_TEST
 from testbed.process import eventually
 from testbed.registration import labelled_pod
-from tests.cli.running import run
 from tests.control_plane.offered_cards import API, device, device_class, offer
 
 UNKNOWN = "offers no card yet", "no card has one of its models", "try again"
@@ -185,33 +184,6 @@ def parts_by_pod(control_plane, namespace):
             part = each["pool"], each["device"], each["request"], each["consumedCapacity"]["share"]
             found.setdefault(claim["metadata"]["ownerReferences"][0]["name"], []).append(part)
     return found
-
-
-def test_containers_of_a_pod_have_parts_of_one_card_each_of_its_own_size(
-    control_plane, namespace, offer, webhook
-):
-    small, large = offer([40960, 40960], [81920, 81920])
-    create(control_plane, namespace, ["first"], "0.625")
-    control_plane.api.delete("Pod", "first", namespace)
-    names = [f"pod-{number}" for number in range(5)]
-    pods = [control_plane.api.create(sharing(name, "train=0.500,eval=0.125"), namespace) for name in names]
-    for container, number in (("train", 0), ("eval", 1)):
-        [found] = [each for each in pods[0]["spec"]["containers"] if each["name"] == container]
-        assert found["resources"]["claims"] == [{"name": CLAIM_NAME, "request": f"gpu-{number}"}]
-    eventually(
-        lambda: len(running(control_plane, namespace)) == 4 and unschedulable(control_plane, namespace),
-        "one runs on each card, and one waits",
-    )
-    of_each = [("gpu-0", "500k"), ("gpu-1", "125k")]
-    expected = {(node, device): of_each for node in (small, large) for device in ("gpu-0", "gpu-1")}
-    found = {}
-    for parts in parts_by_pod(control_plane, namespace).values():
-        [card] = {part[:2] for part in parts}
-        found[card] = sorted(part[2:] for part in parts)
-    assert found == expected
-    [late] = unschedulable(control_plane, namespace)
-    said = run("why", late, "--namespace", namespace, "--kubeconfig", control_plane.kubeconfig).stdout
-    assert f"a claim of 0.625 of a card, offered by driver {DRIVER}" in said
 
 
 def test_containers_may_part_where_the_policy_says_so(control_plane, namespace, offer, serve):

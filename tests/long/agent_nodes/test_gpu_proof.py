@@ -10,7 +10,7 @@ import pytest
 
 from bench.gpu.__main__ import STAGES
 from testbed.nvidia import library
-from testbed.nvidia.cards import LIMITS_OFFERED, Card, MigInstance, NvmlNode
+from testbed.nvidia.cards import LIMITS_OFFERED, Card, NvmlNode
 from testbed.nvidia.driver_root import DriverRoot
 from tests.agent.support.nvidia import nvidia_programs
 from tests.product import PACKAGES, ROOT
@@ -151,10 +151,3 @@ def test_what_is_not_there_is_named(machine):
         "limiter": "no limiter's library is named: --limiter FILE",
         "throughput": "libcuda.so.1: libcuda.so.1",
     }
-
-
-def test_a_machine_whose_cards_are_all_in_mig_mode_is_not_tried(machine):
-    divided = MigInstance("MIG-aaaaaaaa-1111-1111-1111-111111111111", 1, 3, 20096)
-    machine.driver.write(NvmlNode((Card(FIRST, mig=True, instances=(divided,)),)))
-    _, lines = machine.prove("agent", "usage")
-    assert {line["why"] for line in lines.values()} == {"there is no GPU out of MIG mode"}
