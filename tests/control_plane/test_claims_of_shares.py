@@ -165,36 +165,19 @@ def test_a_card_without_its_attributes_stops_no_pod(control_plane, namespace, of
     assert node in {part[0] for part in allocated(control_plane, namespace)}
 
 
-def sharing(name, parts, fraction="0.625"):
-    """A pod of one container for each part, such as "a=0.500,b=0.125"."""
-    pod = labelled_pod(name, fraction, terminationGracePeriodSeconds=0)
-    pod["metadata"]["annotations"] = {"clearml-injector/containers": parts}
-    names = [part.partition("=")[0] for part in parts.split(",")]
-    [task] = pod["spec"]["containers"]
-    pod["spec"]["containers"] = [{**task, "name": each} for each in names]
-    return pod
-
-
-def parts_by_pod(control_plane, namespace):
-    """[(node, device, request, share)] of each pod that has a card."""
-    found = {}
-    for claim in control_plane.api.list("ResourceClaim", namespace, API):
-        results = claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", [])
-        for each in results:
-            part = each["pool"], each["device"], each["request"], each["consumedCapacity"]["share"]
-            found.setdefault(claim["metadata"]["ownerReferences"][0]["name"], []).append(part)
-    return found
-
-
 def test_containers_may_part_where_the_policy_says_so(control_plane, namespace, offer, serve):
     offer([81920, 81920])
     serve(f"{POLICY}\ncontainers: any-gpu", "--claim-templates")
     create(control_plane, namespace, ["one", "two"], "0.625")
     eventually(lambda: running(control_plane, namespace) == {"one", "two"}, "a pod is on each card")
-    control_plane.api.create(sharing("apart", "a=0.250,b=0.250", "0.5"), namespace)
+    pod = labelled_pod("apart", "0.5")
+    pod["metadata"]["annotations"] = {"clearml-injector/containers": "a=0.250,b=0.250"}
+    [task] = pod["spec"]["containers"]
+    pod["spec"]["containers"] = [{**task, "name": name} for name in "ab"]
+    control_plane.api.create(pod, namespace)
     eventually(lambda: "apart" in running(control_plane, namespace), "its containers part")
-    parts = parts_by_pod(control_plane, namespace)["apart"]
-    assert sorted((device, share) for _, device, _, share in parts) == [("gpu-0", "250k"), ("gpu-1", "250k")]
+    cards = [card for _, card, _, share in allocated(control_plane, namespace) if share == "250k"]
+    assert sorted(cards) == ["gpu-0", "gpu-1"]
 
 
 def test_somebody_elses_template_is_not_taken(control_plane, namespace, offer, webhook):
