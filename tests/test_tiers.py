@@ -64,7 +64,7 @@ def test_a_file_that_failed_runs_once_more_alone(monkeypatch, capsys, runs, stat
     [
         ("tests/ledger/test_ledger.py::test_one[a::b]", "tests/ledger/test_ledger.py"),
         ("tests/real_nodes/installed/test_faults.py::test_one", "tests/real_nodes/installed"),
-        ("tests/real_nodes/test_agent_chart.py::test_one", "tests/real_nodes/test_agent_chart.py"),
+        ("tests/real_nodes/test_gpu_operator.py::test_one", "tests/real_nodes/test_gpu_operator.py"),
         ("tests/control_plane/kueue/test_page.py::test_one", "tests/control_plane/kueue"),
     ],
 )
