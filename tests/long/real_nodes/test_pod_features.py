@@ -1,6 +1,6 @@
 """What newer releases of Kubernetes let a labelled pod say: what its containers get on a real kubelet.
 
-The limiter is the webhook's here; with the node agent's see test_agent_pod_features.py.
+The limiter is the webhook's here; with the node agent's see tests/long/agent_nodes/test_agent.py.
 """
 
 from collections.abc import Callable, Iterator
