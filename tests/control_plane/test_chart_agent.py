@@ -24,29 +24,6 @@ def test_it_is_off_unless_the_values_say_otherwise(helm):
     assert not [each for each in helm.rendered({}) if "agent" in each["metadata"]["name"]]
 
 
-def test_folders_of_the_node_are_where_its_options_say(helm):
-    folders = {"kubeletDir": "/k", "stateDir": "/s", "cdiDirs": ["/c", "/d"], "runtimeSocket": "/r"}
-    pod = agent_of(helm, merged(**folders, driverLimits=False))
-    [container] = pod["containers"]
-    on_node = {each["name"]: each["hostPath"]["path"] for each in pod["volumes"] if "hostPath" in each}
-    mounts = {each["name"]: each for each in container["volumeMounts"]}
-    here = {name: each["mountPath"] for name, each in mounts.items() if name in on_node}
-    assert here == {name: path for name, path in on_node.items() if name != "runtime"}
-    assert {"/k/device-plugins", "/k/pod-resources", "/s", "/c", "/d"} == set(here.values())
-    writable = {each["mountPath"] for each in mounts.values() if not each.get("readOnly")}
-    assert writable == {"/k/device-plugins", "/s", "/d"}
-    options = dict(option.removeprefix("--").split("=", 1) for option in container["args"][1:])
-    assert (options["kubelet-dir"], options["state-dir"]) == ("/k", "/s")
-
-
-def test_it_sees_the_nodes_programs_for_limits_by_the_driver_and_for_a_toolkit_of_the_nodes_own(helm):
-    seen = {"name": "usr", "mountPath": "/host/usr", "readOnly": True}
-    for values in ({}, {"driverRoot": "/run/nvidia/driver", "toolkitDir": "/usr/bin", "driverLimits": False}):
-        [container] = agent_of(helm, merged(**values))["containers"]
-        assert seen in container["volumeMounts"]
-    assert "--nvidia-ctk=/host/usr/bin/nvidia-ctk" in container["args"]
-
-
 def test_the_runtimes_socket_is_mounted_by_a_container_that_ends_alone(helm):
     pod = agent_of(helm, merged(runtimeSocket="/r"))
     *_, asks = pod["initContainers"]
@@ -167,18 +144,6 @@ def test_it_sees_the_nodes_processes_only_where_the_values_ask_for_the_metrics_o
         for rule in each["rules"]
     ]
     assert {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]} in rules
-
-
-def test_the_library_comes_from_the_image_of_the_policys_limiter(helm):
-    mirror = {"hami-core": {"extends": "hami-core", "initContainer": {"image": "mirror.test/hamicore:v2"}}}
-    pod = agent_of(helm, {**ON, "limiters": mirror})
-    library = pod["initContainers"][0]
-    assert library["image"] == "mirror.test/hamicore:v2"
-    assert library["volumeMounts"] == [{"name": "library", "mountPath": "/usr/local/vgpu"}]
-    assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in library["env"]
-    [agent] = pod["containers"]
-    assert {"name": "library", "mountPath": "/library", "readOnly": True} in agent["volumeMounts"]
-    assert "--library=/library" in agent["args"]
 
 
 PREFERRING = {"resources": {"prefer": ["mig", "per-gpu"]}}

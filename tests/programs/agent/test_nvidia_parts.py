@@ -1,4 +1,4 @@
-"""NVIDIA's own programs over the library with NVML's ABI: what they do, and what our agent makes of it."""
+"""CDI specifications that NVIDIA's own toolkit writes, and what our agent makes of them."""
 
 from pathlib import Path
 
@@ -13,11 +13,10 @@ from tests.agent.support.nvidia import nvidia_programs
 
 FIRST, SECOND = "GPU-11111111-1111-1111-1111-111111111111", "GPU-22222222-2222-2222-2222-222222222222"
 CARDS = Card(FIRST), Card(SECOND, minor=1)
-
 HOOK = Path("/usr/local/nvidia/toolkit/nvidia-cdi-hook")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def programs(say):
     """NVIDIA's programs."""
     return nvidia_programs(say)
