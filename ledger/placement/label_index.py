@@ -21,8 +21,9 @@ NodeSet = int
 _FIELD, _NAME = "metadata.name", "/name"
 """The field of a node's name, and the key under which names are indexed: no label has it."""
 
-_Ladder = tuple[list[int], list[NodeSet]]
-"""Numbers in rising order, and the nodes with one of the first none, one, two ... of them."""
+_BLOCK = 128
+_Ladder = tuple[list[int], list[int], list[NodeSet]]
+"""Numbers in rising order, the nodes with each, and those with one of the first 0, _BLOCK, 2 * _BLOCK ..."""
 
 
 class LabelIndex:
@@ -113,20 +114,22 @@ class LabelIndex:
                 return 0
 
     def _beyond(self, key: str, operator: Literal["Gt", "Lt"], bound: int) -> NodeSet:
-        numbers, up_to = self._ladder(key)
-        if operator == "Lt":
-            return up_to[bisect_left(numbers, bound)]
-        return up_to[-1] & ~up_to[bisect_right(numbers, bound)]
+        numbers, kept, up_to = self._ladder(key)
+        count = bisect_left(numbers, bound) if operator == "Lt" else bisect_right(numbers, bound)
+        block = count // _BLOCK
+        first = up_to[block] | _union(kept[block * _BLOCK : count])
+        return first if operator == "Lt" else up_to[-1] & ~first
 
     def _ladder(self, key: str) -> _Ladder:
         """Return a label's values as numbers, so that any number of bounds costs one pass over them."""
         found = self._ladders.get(key)
         if found is None:
-            known = [(integer(value), _set(kept)) for value, kept in self._values.get(key, {}).items()]
-            rising = sorted([(number, nodes) for number, nodes in known if number is not None])
-            numbers = [number for number, _ in rising]
-            up_to = [*accumulate([nodes for _, nodes in rising], or_, initial=0)]
-            found = self._ladders[key] = numbers, up_to
+            known = [(integer(value), kept) for value, kept in self._values.get(key, {}).items()]
+            rising = sorted([(number, kept) for number, kept in known if number is not None])
+            kept = [kept for _, kept in rising]
+            blocks = [_union(kept[at : at + _BLOCK]) for at in range(0, len(kept), _BLOCK)]
+            up_to = [*accumulate(blocks, or_, initial=0)]
+            found = self._ladders[key] = [number for number, _ in rising], kept, up_to
         return found
 
     def _having(self, key: str, listed: Iterable[str]) -> NodeSet:
