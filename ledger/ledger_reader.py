@@ -15,7 +15,7 @@ from ledger.placement.waiting import PendingPods
 from ledger.placement_request import Quota
 from ledger.quota_line import QuotaLine
 from ledger.quota_usage import QuotaUsage, Used
-from ledger.totals import CardTotals, RunningCardTotals, Totals
+from ledger.totals import CardTotals, RunningSums, Totals, card_totals_of
 from ledger.view import LedgerView, NodeView, PendingView, node_view, pending_view, queue_of
 from modes.facts import NodeFact, PodKey
 from modes.mig_profiles import MigCard
@@ -38,7 +38,9 @@ class LedgerReader:
         """Cards that pods can claim, and what claims hold; the scheduler counts what is free on them."""
         self.line = QuotaLine(self._usage, self.largest_mib)
         """The pods that wait for a quota."""
-        self._card_totals = RunningCardTotals(self.cards, self._takes_pods)
+        self._card_totals = RunningSums(
+            lambda name: card_totals_of(self.cards.on(name), takes_pods=self._takes_pods(name))
+        )
 
     def view(self) -> LedgerView:
         """All nodes with GPUs, and all pending claims."""
@@ -102,12 +104,11 @@ class LedgerReader:
 
     def totals(self) -> Totals:
         """Sums over all nodes, in time that grows with the nodes that have changed since the last call."""
-        self._node_index.flush()
-        return self._node_index.totals.sum()
+        return self._node_index.totals()
 
     def card_totals(self) -> Mapping[str, CardTotals]:
         """Sums of the cards of each DRA driver, in time that grows with the nodes that have changed."""
-        return self._card_totals.by_driver()
+        return {driver: CardTotals(*amounts) for driver, amounts in self._card_totals.sums().items()}
 
     def pending_slices(self) -> int:
         """Slices of pods and reservations without a node."""

@@ -365,8 +365,6 @@ class Unschedulable(msgspec.Struct, frozen=True, omit_defaults=True):
 
     why: str
     """Half a sentence for the user, such as "no node has 4 GPUs"."""
-    is_too_much: bool = False
-    """Whether it is unknown if a node could: the demands take too long to compare with all nodes."""
     is_for_now: bool = False
     """Whether nodes could hold it once pods there end, although it cannot wait for that."""
     lacks_names: bool = False

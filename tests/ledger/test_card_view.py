@@ -31,6 +31,9 @@ def test_cards_are_listed_by_node_with_what_each_pod_holds():
             (part("gpu-0", 40960), ClaimedPart(CardKey(DRIVER, "a", "gpu-1"), share=SHARES_OF_CARD)),
         )
     )
+    queues = {("team", "pod-1"): "nightly"}
+    [queued, _] = cards_of_node(kept, "a", lambda pod: queues.get(pod, ""), takes_pods=True)
+    assert [share.queue for share in queued.shares] == ["", "nightly"]
     first, second, third = card_views(kept)
     assert [(card.node, card.device, card.taint) for card in (first, second, third)] == [
         ("a", "gpu-0", ""),
@@ -41,14 +44,6 @@ def test_cards_are_listed_by_node_with_what_each_pod_holds():
     assert (first.claimed_mib, first.free_mib, first.claims) == (41984, 39936, 2)
     assert second.shares == (CardShare("team", "two", "", 40960),)
     assert (third.shares, third.uuid, third.model) == ((), "GPU-0", "NVIDIA L4")
-
-
-def test_a_share_names_the_queue_of_its_pod():
-    kept = cards()
-    kept.put_claim(CardClaim("team", "c", "pod-1", (part("gpu-0", 20),)))
-    queues = {("team", "pod-1"): "nightly"}
-    [card, _] = cards_of_node(kept, "a", lambda pod: queues.get(pod, ""), takes_pods=True)
-    assert [share.queue for share in card.shares] == ["nightly"]
 
 
 def test_nothing_is_free_of_a_tainted_card_or_a_node_that_takes_no_pods():

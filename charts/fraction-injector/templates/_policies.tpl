@@ -103,7 +103,7 @@ that states slices, or a value that is for slices, decides for all policies that
 {{- else if ne $offer "auto" -}}{{ $offer }}
 {{- else if $claims -}}dra
 {{- else if or (ne $own "auto") (has "per-gpu" $modes) (has "pooled" $modes) -}}device-plugin
-{{- else if or $agent.divide .Values.devicePlugin.enabled (ne $agent.deviceListStrategy "cdi") (semverCompare "<1.36.0-0" .Capabilities.KubeVersion.Version) -}}device-plugin
+{{- else if or $agent.divide .Values.devicePlugin.enabled (semverCompare "<1.36.0-0" .Capabilities.KubeVersion.Version) -}}device-plugin
 {{- else -}}dra
 {{- end -}}
 {{- end -}}

@@ -41,7 +41,7 @@ def test_a_card_of_nvidias_driver():
 
 def test_a_slice_as_the_agent_writes_it():
     found = Gpu(2, "GPU-2", "NVIDIA L4", 24576, minor=2)
-    offered = [OfferedCard(found, None, "Xid 79")]
+    offered = [OfferedCard(found, "Xid 79")]
     written = manifest("node-1", "uid", devices_of(offered), 5)
     [card] = read_object(offered_slices(), written).cards
     assert card == ClaimableCard("gpu-2", found.usable_mib, "GPU-2", "NVIDIA L4", taint=f"{DRIVER}/xid=79")
