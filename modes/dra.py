@@ -58,16 +58,6 @@ class ByClaim(Mode):
         """Return None: nodes offer cards by ResourceSlices, which the ledger does not count."""
         return None
 
-    @staticmethod
-    def slices(node: NodeFact) -> int:  # noqa: ARG004 as above
-        """Return none, as `gpu_count`."""
-        return 0
-
-    @staticmethod
-    def fit(node: NodeFact, fraction: Fraction) -> int:  # noqa: ARG004 as above
-        """Return none, as `gpu_count`."""
-        return 0
-
     def operator_problem(self) -> str | None:
         """Return why no device plugin offers the cards."""
         return "mode dra: cards are offered by a DRA driver, and no device plugin may offer them too"
