@@ -27,7 +27,7 @@ def test_nodes_that_the_pod_does_not_accept_are_neither_free_nor_elsewhere_but_c
         (Wanted(((0, 4),)), FreeNodes((("n", 2),), 0, ("n", 2, 8))),
         (Wanted(((0, 2), (2, 8))), FreeNodes((("n", 2),), has_room=True)),
         (Wanted(((0, 3), (2, 8))), FreeNodes((("n", 2),))),
-        (Wanted(((0, 1),), models=("H100",)), FreeNodes()),
+        (Wanted(((0, 1),), models=("H100",)), FreeNodes(other_model="A100")),
         (Wanted(((0, 1),), by_agent=True), FreeNodes(by_agent=True)),
     ],
     ids=["another GPU", "room on each", "room on one", "of another model", "without an agent"],
