@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import nsmallest
 
@@ -45,16 +45,6 @@ class CardView:
     shares: tuple[CardShare, ...]
     """The largest ones, the largest first; `claims` counts those that are not listed too."""
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether a claim can take all of it."""
-        return self.free_mib == self.memory_mib > 0
-
-
-def card_views(cards: ClaimedCards) -> list[CardView]:
-    """Return all cards of nodes, by node and number; whether the nodes take pods is not known."""
-    return [card for node in sorted(cards.nodes()) for card in cards_of_node(cards, node, takes_pods=True)]
-
 
 def cards_of_node(
     cards: ClaimedCards, node: str, queue_of: Callable[[PodKey], str] = lambda _: "", *, takes_pods: bool
@@ -93,9 +83,3 @@ def cards_of_node(
 def free_mib(use: CardUse, *, takes_pods: bool) -> int:
     """Return the MiB of a card for new claims: none of a tainted one, or of a node that takes no pods."""
     return use.free_mib if takes_pods and not use.card.taint else 0
-
-
-def sums(cards: Iterable[CardView]) -> tuple[int, int]:
-    """Return the free MiB and all MiB of some cards."""
-    pairs = [(card.free_mib, card.memory_mib) for card in cards]
-    return sum([free for free, _ in pairs]), sum([mib for _, mib in pairs])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 
-from ledger.accounts import Claim, ClaimKey, NodeAccount
+from ledger.accounts import ClaimKey, NodeAccount
 from ledger.card_view import cards_of_node
 from ledger.claimed_cards import ClaimedCards
 from ledger.owners import GpuModel, Owners, Replicas
@@ -81,11 +81,6 @@ class LedgerReader:
         """Return the MiB of the largest card in any node's label; 0 if no node states it."""
         return max([mib or 0 for _, mib in self._kinds.kinds], default=0)
 
-    def may_have(self, memory_values: Collection[str]) -> bool:
-        """Whether a node has one of these values in its GPU memory label; True while no node states any."""
-        known = {mib for _, mib in self._kinds.labels if mib}
-        return not known or any(int(value) in known for value in memory_values)
-
     def mig_cards(self) -> dict[str, MigCard]:
         """How cards can be divided, by their models, as the nodes that offer MIG instances say."""
         return {product: card for product, card, _ in self._kinds.offers if card is not None}
@@ -152,11 +147,6 @@ class LedgerReader:
     def _takes_pods(self, name: str) -> bool:
         fact = self.fact(name)
         return fact is not None and fact.usable
-
-    def reserved(self, node: str | None) -> list[Claim]:
-        """Return what is reserved on a node, or for pods without one, the oldest first."""
-        claims = (self._account(node) if node is not None else self._pending).claims
-        return [claim for claim in claims.values() if claim.is_reserved]
 
     def replicas(self, name: str) -> tuple[Replicas, ...]:
         """Replicas on a node, of owners that were requested recently."""

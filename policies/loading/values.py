@@ -115,7 +115,7 @@ def _stated(policy: Mapping[str, Any]) -> tuple[Any, bool]:
     resources = policy.get("resources")
     resources = resources if isinstance(resources, dict) else {}
     mode = stated_mode(resources)
-    is_of_agent = (resources.get("driver") or DRIVER) == DRIVER and not resources.get("custom")
+    is_of_agent = (resources.get("driver") or DRIVER) == DRIVER
     return mode, mode == CLAIM_MODE and is_of_agent
 
 

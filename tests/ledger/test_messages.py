@@ -3,7 +3,6 @@
 import msgspec
 import pytest
 
-from kube.dra import ClaimNames
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.messages import read_request, write_request
 from ledger.placement_request import Placement, Quota
@@ -45,6 +44,7 @@ def test_fields_of_a_newer_webhook_are_ignored() -> None:
     [
         ("share.cpu_milli", (b',"cpu_milli":-1', b"", b"")),
         ("share.mode", (b',"mode":"x"', b"", b"")),
+        ("share.driver", (b',"driver":"gpu.example.com"', b"", b"")),
         ("demands.prefer", (b"", b'"prefer":["mig","mig","mig"]', b"")),
         ("demands.existing", (b"", b'"existing":{}', b"")),
         ("accounting.pod", (b"", b"", b'"pod":1')),
@@ -53,29 +53,3 @@ def test_fields_of_a_newer_webhook_are_ignored() -> None:
 def test_every_part_of_a_request_is_checked_where_it_is_read(where: str, wrong: tuple[bytes, ...]) -> None:
     with pytest.raises(msgspec.ValidationError, match=where):
         read_request(msgspec.Raw(HALF % wrong))
-
-
-NAMES = ClaimNames("cards.example.com", "vram", "model", "serial")
-
-
-def test_a_custom_driver_reaches_the_controller():
-    request = request_of(Fraction(4, 8), mode="dra", driver="gpu.example.com", claim_names=NAMES)
-    assert read_request(msgspec.Raw(write_request(request))) == request
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"driver": "gpu.example.com'"},
-        {"driver": "a" * 64},
-        {"claim_names": ClaimNames("")},
-        {"claim_names": ClaimNames("a" * 254)},
-        {"claim_names": ClaimNames("a", "in")},
-        {"claim_names": ClaimNames("a", product_name="x y")},
-        {"claim_names": ClaimNames("a", uuid="a" * 33)},
-    ],
-)
-def test_a_name_that_cel_would_not_read_as_one_is_refused(changed):
-    request = request_of(Fraction(4, 8), mode="dra", **{"driver": "gpu.example.com", **changed})
-    with pytest.raises(ValueError, match="Expected `str`"):
-        read_request(msgspec.Raw(write_request(request)))
