@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
 
 from ledger.accounts import ClaimKey, NodeAccount
@@ -80,6 +80,11 @@ class LedgerReader:
     def largest_mib(self) -> int:
         """Return the MiB of the largest card in any node's label; 0 if no node states it."""
         return max([mib or 0 for _, mib in self._kinds.kinds], default=0)
+
+    def may_have(self, memory_values: Collection[str]) -> bool:
+        """Whether a node has one of these values in its GPU memory label; True while no node states any."""
+        known = {mib for _, mib in self._kinds.labels if mib}
+        return not known or any(int(value) in known for value in memory_values)
 
     def mig_cards(self) -> dict[str, MigCard]:
         """How cards can be divided, by their models, as the nodes that offer MIG instances say."""
