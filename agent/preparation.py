@@ -26,6 +26,7 @@ from service.log import get_logger
 
 RETRY_SECONDS = 1.0
 _NO_HOOK = "the cards' CDI devices lack NVIDIA's hook for it: container toolkit 1.20.1 or newer has it"
+_NOT_READ = "the cards' CDI devices are not read yet"
 Finished = TypeVar("Finished")
 
 
@@ -70,7 +71,8 @@ class Preparation:
         """Report whether the driver limits containers that start now, unless nobody wants that."""
         options = self._options
         if options.driver_limits != "false":
-            why_not = options.without_driver(self._driver_lacks or _NO_HOOK)
+            no_hook = _NO_HOOK if self.names.names else _NOT_READ
+            why_not = options.without_driver(self._driver_lacks or no_hook)
             self._state.driver_limits = HELD if self.are_limited_by_driver() else why_not
 
     async def check_files(self) -> None:

@@ -30,6 +30,8 @@ Clock = Callable[[], float]
 """Seconds of a monotonic clock."""
 LATE_SECONDS = 180.0
 """Until the kubelets and agents of all nodes have changed policies."""
+FORGET_SECONDS = 3600.0
+"""After the last pod that asked for names in vain, the next one may be the first under another policy."""
 QUIET_SECONDS = 75.0
 """A watch reports at least once a minute. After a longer silence, pods may exist that it has not reported."""
 
@@ -99,8 +101,8 @@ class LedgerStore:
         self.agents_listed = False
         self.lifted: dict[PodKey, SeenPod] = {}
         """Pods whose gate is being removed, or was, as last watched with it: they count as placed pods."""
-        self._in_vain: dict[tuple[str, str], float] = {}
-        """By mode and pool: since when pods ask for names that no node offers."""
+        self._in_vain: dict[tuple[str, str], tuple[float, float]] = {}
+        """By mode and pool: when pods first asked for names that their nodes do not offer, and when last."""
         self._readers: list[Changes] = []
         self.on_pod: Callable[[SeenPod], None] = lambda _: None
         """Called for each pod that is added or changed."""
@@ -125,13 +127,16 @@ class LedgerStore:
         self._readers.remove(changes)
 
     def place(self, ask: PlacementRequest) -> PlacementResult:
-        """Place one request in the ledger; it waits for names that nobody offers since a moment."""
+        """Place one request in the ledger; it waits for names that its nodes do not offer since a moment."""
         now, key = self._clock(), (ask.share.mode, ask.share.pool)
         found = self.ledger.place(ask, now, self._known_until())
-        if not isinstance(found, Unschedulable):
-            self._in_vain.pop(key, None)
-        elif found.lacks_names and now - self._in_vain.setdefault(key, now) < LATE_SECONDS:
-            return self.ledger.place(ask.with_demands(awaits_names=True), now, self._known_until())
+        if isinstance(found, Unschedulable) and found.lacks_names:
+            # That others are placed says nothing: their nodes may offer these names, and its own never.
+            first, last = self._in_vain.get(key, (now, now))
+            first = first if now - last < FORGET_SECONDS else now
+            self._in_vain[key] = first, now
+            if now - first < LATE_SECONDS:
+                return self.ledger.place(ask.with_demands(awaits_names=True), now, self._known_until())
         return found
 
     def expire(self) -> bool:

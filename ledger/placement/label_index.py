@@ -114,6 +114,8 @@ class LabelIndex:
                 return 0
 
     def _beyond(self, key: str, operator: Literal["Gt", "Lt"], bound: int) -> NodeSet:
+        if key not in self._values:
+            return 0  # users can write any number of keys, and a ladder is kept until a node changes
         numbers, kept, up_to = self._ladder(key)
         count = bisect_left(numbers, bound) if operator == "Lt" else bisect_right(numbers, bound)
         block = count // _BLOCK

@@ -108,6 +108,15 @@ async def test_where_no_hook_is_written_the_node_says_why(why):
         assert hooks_of(node, 0, 3) == []
 
 
+async def test_before_the_cards_cdi_devices_are_read_no_toolkit_is_said_to_be_too_old():
+    with node_folder() as node:
+        node.write_gpus(card(0, 40960), limits=LIMITS_OFFERED)
+        node.take_control_groups_of_version_2()
+        async with running(node) as process:
+            await until(lambda: process.state is not None and process.state.driver_limits)
+            assert process.state.driver_limits == "not used: the cards' CDI devices are not read yet"
+
+
 SPOILED = {
     "gone": None,
     "the limit and no JSON": '{"ociVersion":"1.0.2","process":{"env":["NVIDIA_GPU_MEMORY_LIMIT=15360"',

@@ -28,16 +28,17 @@ UNEQUAL = [card(0, "NVIDIA A100-SXM4-40GB", 40960), card(1, "NVIDIA A100-SXM4-80
 def test_the_scheduler_binds_pods_that_name_a_card_only_where_the_card_of_their_number_is_such_a_one(
     control_plane, namespace, nodes, serve
 ):
-    serve(POLICY)
+    controller = serve(POLICY)[0]
     said = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}
     liar, true = nodes(GpuNode(gpus=2, labels=said, cpu="32"), GpuNode(gpus=2, labels=said, cpu="16"))
     report(control_plane, liar, gpus=UNEQUAL)
     report(control_plane, true, gpus=[card(index, "NVIDIA A100-SXM4-80GB", 81920) for index in (0, 1)])
     model = {"clearml-injector/gpu-model": "A100-80"}
-    eventually(
-        lambda: shuts_out(asked(control_plane, namespace, "first", model, dry_run=True)),
-        "cards are known",
-    )
+
+    def seen():
+        return [gpu.memory_mib for node in controller.ledger().nodes for gpu in node.gpus]
+
+    eventually(lambda: sorted(map(str, seen())) == ["40960", "81920", "81920", "81920"], "cards are known")
     found = []
     for number in range(4):
         made = asked(control_plane, namespace, f"pod-{number}", model, "1.000")
@@ -54,11 +55,6 @@ def asked(control_plane, namespace, name, annotations, fraction="0.500", **optio
     pod = labelled_pod(name, fraction)
     pod["metadata"]["annotations"] = annotations
     return control_plane.api.create(pod, namespace, **options)
-
-
-def shuts_out(pod):
-    """Whether a pod speaks of hosts."""
-    return "kubernetes.io/hostname" in str(pod["spec"].get("affinity"))
 
 
 def node_of(control_plane, namespace, made):

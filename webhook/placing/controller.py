@@ -153,6 +153,7 @@ class ControllerPlacer:
             self._client.drop()
             for waiting in self._waiting:
                 self._place_without(waiting)
+            self._waiting.clear()
             await self._client.close()
 
     async def _next_occasion(self) -> None:

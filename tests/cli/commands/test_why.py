@@ -147,6 +147,30 @@ def report(name, *, registered):
     return {"metadata": {"name": name}, "status": {"registered": registered, "gpus": []}}
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "said", "why"),
+    [
+        ("Job", "train", OF_KUBERAY, "The injector denied it: use 0.500."),
+        ("ReplicaSet", "train-6f7", 'pods "x" is forbidden: exceeded quota: gpus', "exceeded quota: gpus"),
+    ],
+    ids=["a job by the injector", "a deployment by a quota"],
+)
+def test_a_refused_workload_is_explained_by_its_event_and_by_none_of_another(ask, kind, name, said, why):
+    other = event("Job", "train-other-x", "FailedCreate", OF_KUBERAY.replace("0.500", "0.250"))
+    ended = ask({REFUSALS: {"items": [other, event(kind, name, "FailedCreate", said)]}})
+    assert ended.returncode == 0
+    assert f"{kind} team/{name} could not create a pod. It was rejected 3 times" in ended.stdout
+    assert why in ended.stdout
+    assert ask({REFUSALS: {"items": [other]}}).returncode == 1
+
+
+def test_a_list_that_breaks_off_is_shown_as_far_as_it_was_read(ask):
+    own = {"items": [event("Job", "train", "FailedCreate", OF_KUBERAY)]}
+    ended = ask({REFUSALS: [own, ApiError(410, "expired")]})
+    assert "The injector denied it: use 0.500." in ended.stdout
+    assert ended.stderr == "Not read: Events: the API server answered 410: expired\n"
+
+
 OTHERS = {"items": [event("Job", f"other-{number}", "FailedCreate", "no") for number in range(3)]}
 
 

@@ -4,9 +4,10 @@ import pytest
 
 from controller.watch.gpu_node import AgentReport
 from controller.watch.kept_labels import KEPT_SECONDS
-from controller.watch.ledger_store import LATE_SECONDS, LedgerStore
+from controller.watch.ledger_store import FORGET_SECONDS, LATE_SECONDS, LedgerStore
 from controller.watch.resources import SeenNode
 from kube.names import GPU_MEMORY_LABEL
+from kube.scheduling import Constraints
 from ledger.from_kubernetes import node_from_object
 from ledger.placement_request import Placement, Unschedulable
 from modes.fraction import Fraction
@@ -89,6 +90,26 @@ def test_pods_under_a_changed_policy_wait_some_minutes_for_the_agents_names(cloc
     assert state.place(asked).node is None
     clock.now += LATE_SECONDS
     assert isinstance(state.place(asked), Unschedulable)
+
+
+def test_a_pod_for_nodes_that_stay_with_other_names_is_denied_though_others_are_placed(clock):
+    state = LedgerStore(clock)
+    for name, fields in (("a", BY_INDEX), ("b", POOL)):
+        state.set_agent(AgentReport(name, CARDS, has_healthy_cards=True, is_registered=True))
+        labels = {GPU_MEMORY_LABEL: "81920", "pool": name}
+        state.set_node(SeenNode(gpu_node(name, **fields, labels=labels), name))
+
+    def placed(pool):
+        asked = request_of(Fraction(1, 8), constraints=Constraints({"pool": pool}))
+        return isinstance(state.place(asked), Placement)
+
+    found = []
+    for _ in range(3):
+        found.append((placed("a"), placed("b")))
+        clock.now += 0.6 * LATE_SECONDS
+    assert found == [(True, True), (True, True), (True, False)]
+    clock.now += FORGET_SECONDS
+    assert placed("b")
 
 
 def test_names_that_no_agent_can_offer_are_not_waited_for(clock):

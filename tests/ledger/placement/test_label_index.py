@@ -77,5 +77,13 @@ def test_a_hundred_bounds_on_a_label_with_its_own_value_on_each_node_read_each_v
     assert len(read) == 1000
 
 
+def test_nothing_is_kept_of_the_keys_that_pods_name_and_no_node_has() -> None:
+    index = LabelIndex()
+    index.add(NodeFact(name="n", labels={"rank": "7"}))
+    asked = NodeSelectorTerm((Requirement("nobody-has-it", "Gt", ("1",)),))
+    assert index.matching(Constraints(required_terms=(asked,))) == 0
+    assert not index._ladders
+
+
 def names_of(index: LabelIndex, constraints: Constraints) -> set[str]:
     return {*index.named(index.matching(constraints))}

@@ -162,6 +162,26 @@ def test_what_is_no_answer_is_placed_without_the_controller(answer, monkeypatch)
     assert (found.degraded, found.indices) == (True, (0,))
 
 
+def test_a_fault_of_our_own_leaves_no_pod_without_an_answer_and_ends_with_it(monkeypatch):
+    monkeypatch.setattr("webhook.placing.controller.AWAY_SECONDS", 0.0)
+
+    async def main():
+        async with asking(of_each("gpu-0")) as (placer, _):
+            with monkeypatch.context() as broken:
+                broken.delattr("webhook.placing.controller._placed")
+                during = await placed(placer, HALF)
+            again = asyncio.ensure_future(placer.background()["placement batches"]())
+            while placer.state != "the controller has not sent its nodes yet":
+                assert not again.done()
+                await asyncio.sleep(0)
+            after = await placed(placer, HALF)
+            again.cancel()
+            await asyncio.gather(again, return_exceptions=True)
+        return during.degraded, after.degraded
+
+    assert run(main) == (True, False)
+
+
 def test_a_pod_that_breaks_the_fallback_fails_alone():
     async def main():
         async with asking(_nonsense) as (placer, _):

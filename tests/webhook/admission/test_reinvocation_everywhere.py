@@ -1,0 +1,41 @@
+"""Every pod of the examples and fixtures that gets a share is known again, and after a stranger's webhook."""
+
+import pytest
+
+from cli.explainer import Explainer, review_of
+from cli.manifests import ManifestError, read_inventory, read_objects
+from ledger.ledger import Ledger
+from policies.loading.loader import load_policies
+from tests.webhook.support import FIXTURES
+from tests.webhook.support.reviewed_again import check_again, is_injected_pod
+
+ROOT = FIXTURES.parent.parent
+FILES = sorted(
+    [
+        *(ROOT / "examples").glob("*/*.yaml"),
+        *(FIXTURES / "manifests").glob("*.yaml"),
+        *(FIXTURES / "added").glob("*.yaml"),
+    ]
+)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.stem}")
+def test_every_pod_of_a_file_is_known_again(file):
+    policies, inventory = file.parent / "policies", file.parent / "inventory.yaml"
+    policy_set = load_policies(policies if policies.exists() else ROOT / "policies")
+    ledger = Ledger()
+    read_inventory(
+        inventory if inventory.exists() else FIXTURES / "inventory.json", policy_set.resource_names
+    ).put_into(ledger)
+    explainer = Explainer(policy_set, ledger)
+    for found in objects(file):
+        for each in explainer.explain(found):
+            if is_injected_pod(each.outcome):
+                check_again(policy_set, ledger, review_of(each.before), each.pod)
+
+
+def objects(file):
+    try:
+        return [found for found in read_objects(file) if found["kind"] != "Node"]
+    except ManifestError:
+        return []
