@@ -4,7 +4,6 @@ PUBLIC = (
     "card_names",
     "cdi",
     "cdi_reader",
-    "driver_limits",
     "files",
     "gpu",
     "limits",

@@ -6,7 +6,6 @@ Access to the runtime's socket is root access to the node, so a short process as
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 from typing import cast
 
@@ -20,8 +19,6 @@ from agent.kubelet_api.services import Stub
 from agent.runtime import Runtime
 
 CALL_SECONDS = 5.0
-TRIES = 6
-"""A runtime that has just started this process answers at once, or within a few seconds."""
 
 
 class _Configuration(msgspec.Struct, rename={"cdi": "enableCDI"}):
@@ -56,20 +53,16 @@ def _is_cdi_on(runtime: Stub) -> bool | None:
 
 
 def main() -> int:
-    """Write the answer into the file; return 1 with the reason if there is none."""
+    """Write the answer into the file; return 1 with the reason, for the kubelet to start it again."""
     socket, file = sys.argv[1:]
-    for left in reversed(range(TRIES)):
-        try:
-            write_whole(Path(file), msgspec.json.encode(ask(socket)) + b"\n")
-        except grpc.RpcError as failed:
-            error = cast("grpc.Call", failed)  # each that a call raises is one
-            why = str(error.details())
-        else:
-            return 0
-        if left:
-            time.sleep(1)
-    sys.stderr.write(f"the container runtime does not answer on {socket}: {why}\n")
-    return 1
+    try:
+        answer = ask(socket)
+    except grpc.RpcError as failed:
+        why = cast("grpc.Call", failed).details()  # each that a call raises is one
+        sys.stderr.write(f"the container runtime does not answer on {socket}: {why}\n")
+        return 1
+    write_whole(Path(file), msgspec.json.encode(answer) + b"\n")
+    return 0
 
 
 if __name__ == "__main__":

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from pathlib import Path
 
-import msgspec
-
-from agent.card_specification import KIND
 from agent.cdi import CLAIM_FILE_PREFIX, FILE_PREFIX, CdiError
-from agent.child_process import ChildError, printed_by
+from agent.cdi_reader import KINDS_OF_CARDS, CardDevices, card_devices
 from agent.driver_limits import LimitHook
 from agent.files import Files, stamps_of
 from agent.gpu import Gpu
@@ -18,20 +16,10 @@ from service.background import beat
 from service.log import get_logger
 
 POLL_SECONDS = 5.0
-_LEFT_BEHIND = "k8s.device-plugin."
-"""Prefix of the kinds that NVIDIA's device plugin writes when it starts, and leaves on the node."""
-_PREFERRED_KINDS = (KIND, "nvidia.com/gpu", "runtime.nvidia.com/gpu")
-
-
-_Found = dict[str, dict[str, LimitHook | None]]
-"""As `agent.cdi_reader` prints it."""
 
 
 class CardNames:
-    """CDI devices of cards, by UUID.
-
-    A short process reads them: a YAML parser would stay in memory.
-    """
+    """CDI devices of cards, by UUID."""
 
     def __init__(self, dirs: Collection[str]) -> None:
         self.names: dict[str, str] = {}
@@ -40,18 +28,18 @@ class CardNames:
         """By UUID, for cards whose CDI devices have one."""
         self._dirs = dirs
         self._files: Files | None = None
-        self._found: _Found = {}
+        self._found: CardDevices = {}
         self._log = get_logger("card names")
 
     async def read(self, gpus: Iterable[Gpu]) -> None:
         """Update the names of these cards; unchanged files are not read again.
 
         Raises:
-            CdiError: a card has none, or they cannot be read.
+            CdiError: a card has none.
         """
         files = await asyncio.to_thread(self._stamps)
         if files != self._files:
-            self._found = await _card_devices(self._dirs)
+            self._found = await asyncio.to_thread(card_devices, map(Path, self._dirs))
             self._files = files
         self.names.update(choose_names(self._found, gpus, self._dirs))
         devices = {
@@ -59,7 +47,7 @@ class CardNames:
         }
         self.limit_hooks = {uuid: hook for uuid, name in self.names.items() if (hook := devices.get(name))}
 
-    async def follow(self, gpus: Collection[Gpu], changed: Callable[[], None] = lambda: None) -> None:
+    async def follow(self, gpus: Collection[Gpu], changed: Callable[[], Awaitable[None]]) -> None:
         """Read again whenever the files change, such as after a driver upgrade, until cancelled.
 
         Args:
@@ -75,22 +63,13 @@ class CardNames:
                 await self.read(gpus)
             if (self.names, self.limit_hooks) != before:
                 self._log.info("cards go by other CDI names", names=self.names)
-                changed()
+                await changed()
 
     def _stamps(self) -> Files:
         return stamps_of(self._dirs, lambda name: not name.startswith((FILE_PREFIX, CLAIM_FILE_PREFIX)))
 
 
-async def _card_devices(dirs: Iterable[str]) -> _Found:
-    try:
-        return msgspec.json.decode(await printed_by("agent.cdi_reader", *dirs), type=_Found)
-    except (ChildError, OSError, msgspec.MsgspecError) as error:
-        raise CdiError(f"CDI specifications cannot be read: {error}") from error
-
-
-def choose_names(
-    found: Mapping[str, Mapping[str, LimitHook | None]], gpus: Iterable[Gpu], dirs: Collection[str]
-) -> dict[str, str]:
+def choose_names(found: CardDevices, gpus: Iterable[Gpu], dirs: Collection[str]) -> dict[str, str]:
     """Choose a CDI device for each card: one with the hook for driver limits, else by UUID, else by index.
 
     Args:
@@ -101,14 +80,7 @@ def choose_names(
     Raises:
         CdiError: a card has none.
     """
-    others = sorted(
-        kind
-        for kind in found
-        if kind.endswith("nvidia.com/gpu")
-        and kind not in _PREFERRED_KINDS
-        and not kind.startswith(_LEFT_BEHIND)
-    )
-    kinds = [kind for kind in (*_PREFERRED_KINDS, *others) if kind in found]
+    kinds = [kind for kind in KINDS_OF_CARDS if kind in found]
     names = {}
     for gpu in gpus:
         candidates = [

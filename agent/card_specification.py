@@ -40,16 +40,7 @@ _LIBRARIES = "LD_LIBRARY_PATH"
 """Where the driver's libraries may be. The agent's other variables would change what the generator does."""
 
 
-class _Device(msgspec.Struct, rename={"edits": "containerEdits"}):
-    name: str
-    edits: dict[str, Any]
-
-
-class _Specification(msgspec.Struct, rename={"version": "cdiVersion", "edits": "containerEdits"}):
-    version: str
-    kind: str
-    devices: list[_Device]
-    edits: dict[str, Any]
+_Specification = dict[str, Any]
 
 
 class CardSpecification:
@@ -72,10 +63,10 @@ class CardSpecification:
         made = self._generated()
         wanted = {gpu.uuid for gpu in gpus}
         # Without the generator's device for all cards: a pod could use that one.
-        devices = [each for each in made.devices if each.name in wanted]
-        if missing := wanted - {each.name for each in devices}:
+        devices = [each for each in made.get("devices", ()) if each.get("name") in wanted]
+        if missing := wanted - {each["name"] for each in devices}:
             raise CdiError(f"{self._ctk} names no {', '.join(sorted(missing))}")
-        content = msgspec.json.encode(msgspec.structs.replace(made, devices=devices))
+        content = msgspec.json.encode({**made, "devices": devices})
         try:
             write_whole(self._path, msgspec.json.format(content, indent=1))
         except OSError as error:
@@ -85,7 +76,8 @@ class CardSpecification:
         """Return whether the file and all files of the driver that it names exist."""
         try:
             made = msgspec.json.decode(self._path.read_bytes(), type=_Specification)
-            return all(self._is_here(each["hostPath"]) for each in made.edits.get("mounts", ()))
+            mounts = made["containerEdits"].get("mounts", ())
+            return all(self._is_here(each["hostPath"]) for each in mounts)
         except (*UNREADABLE, KeyError, TypeError):
             return False
 

@@ -15,7 +15,7 @@ import msgspec
 from agent.driver_limits import DriverLimits
 from agent.files import UNREADABLE, write_whole
 from agent.gpu import Gpu
-from agent.limits import Mount, mounts, variables
+from agent.limits import mounts, variables
 from agent.settings import AgentPolicy
 from agent.shares import RefusedError, Share, memory_mib
 from modes.fraction import ALLOWED_SLICES_PER_GPU
@@ -93,10 +93,9 @@ def edits_of(
     share: Share, policy: AgentPolicy, state_dir: str, driver: DriverLimits | None
 ) -> dict[str, Any]:
     """Return the CDI edits that limit a container to a share; none for a whole GPU, or without a limiter."""
-    env = [f"{name}={value}" for name, value in variables(share, policy, own_cache=True).items()]
-    wanted = mounts(share, policy.limiter, state_dir, own_cache=True)
+    env = [f"{name}={value}" for name, value in variables(share, policy).items()]
     hooks = driver.hooks(share) if driver is not None else []
-    edits = {"env": env, "mounts": [_mount(each) for each in wanted], "hooks": hooks}
+    edits = {"env": env, "mounts": mounts(share, policy.limiter, state_dir), "hooks": hooks}
     return {key: each for key, each in edits.items() if each}
 
 
@@ -110,19 +109,6 @@ def _name(share: Share, policy: AgentPolicy) -> str:
     # A container that restarts gets the same name again: two of eight slices must not become two of four when
     # the policy changes.
     return f"{share.gpu.uuid}-{share.slices}-of-{policy.slices_per_gpu}"
-
-
-def _mount(mount: Mount) -> dict[str, Any]:
-    if mount.host_path is None:
-        options = ["rw", "nosuid", "nodev", "noexec", "mode=1777", f"size={mount.size}"]
-        return {
-            "hostPath": "tmpfs",
-            "containerPath": mount.container_path,
-            "type": "tmpfs",
-            "options": options,
-        }
-    options = ["ro", "nosuid", "nodev", "rbind"]
-    return {"hostPath": mount.host_path, "containerPath": mount.container_path, "options": options}
 
 
 def _old_devices(path: Path) -> list[dict[str, Any]]:

@@ -59,6 +59,17 @@ class ContainerUse:
     idle_since: int | None = None
     """Since when no kernel was seen and its memory stayed the same; None if one was, or that is unknown."""
 
+    @property
+    def reported(self) -> tuple[object, ...]:
+        """What makes another report if it changes, so that a steady program causes no write.
+
+        Memory counts in steps of 1/64 of the share, time in steps of two per cent.
+        """
+        step = max(1, self.memory_mib // 64)
+        amounts = (self.used_mib // step, self.peak_mib // step, self.p95_mib // step)
+        busy = None if self.busy_percent is None else self.busy_percent // 2
+        return self.name, self.gpu, self.memory_mib, self.since, self.idle_since, busy, *amounts
+
 
 @dataclass(slots=True)
 class _History:
@@ -95,12 +106,10 @@ class _History:
             self.idle_since = now
         self.measured = now
 
-    def reported(self, now: int) -> ContainerUse | None:
+    def at(self, now: int) -> ContainerUse | None:
         """Return the latest use; None if it was never measured."""
-        since = self.idle_since
-        if self.latest is None or since is None or now - since < IDLE_SECONDS:
-            return self.latest
-        return replace(self.latest, idle_since=since)
+        is_idle = self.idle_since is not None and now - self.idle_since >= IDLE_SECONDS
+        return replace(self.latest, idle_since=self.idle_since) if self.latest and is_idle else self.latest
 
     def busy_percent(self, now: int) -> int | None:
         found = [each for each in self.minutes if each[0] > now // _SECONDS - MINUTES]
@@ -140,7 +149,7 @@ class UseHistory:
         self._forget_idle(
             {(name.namespace, name.pod) for name, gpu in holders if (name, gpu) not in measured}
         )
-        found = [known.reported(now) for known in self._known.values()]
+        found = [known.at(now) for known in self._known.values()]
         return [each for each in found if each is not None]
 
     def _forget_idle(self, pods: Collection[tuple[str, str]]) -> None:
@@ -165,32 +174,3 @@ class UseHistory:
             known.busy_percent(now),
             known.since,
         )
-
-
-def has_moved(before: Collection[ContainerUse] | None, now: Collection[ContainerUse] | None) -> bool:
-    """Whether a report of these uses would tell something new, so that a steady program causes no write.
-
-    New are other containers, a change of 1/64 of a share's memory or of two per cent of the time, and that a
-    container is idle, or no longer.
-    """
-    if before is None or now is None:
-        return before is not now
-    known = {(each.name, each.gpu, each.since): each for each in before}
-    return len(known) != len(now) or any(
-        _differ(known.get((each.name, each.gpu, each.since)), each) for each in now
-    )
-
-
-def _differ(before: ContainerUse | None, now: ContainerUse) -> bool:
-    if before is None or (before.memory_mib, before.idle_since) != (now.memory_mib, now.idle_since):
-        return True
-    if (before.busy_percent is None) != (now.busy_percent is None):
-        return True
-    step = max(1, now.memory_mib // 64)
-    amounts = (
-        (before.used_mib, now.used_mib),
-        (before.peak_mib, now.peak_mib),
-        (before.p95_mib, now.p95_mib),
-    )
-    percents = before.busy_percent or 0, now.busy_percent or 0
-    return any(abs(one - other) >= step for one, other in amounts) or abs(percents[0] - percents[1]) > 1

@@ -26,20 +26,13 @@ class ContainerName:
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerId:
-    """A container as in the names of control groups."""
-
-    id: str
-    pod_uid: str
-    """Empty if the names do not contain it."""
-
-
-@dataclass(frozen=True, slots=True)
 class RunningContainer:
     """The container of a process."""
 
     name: ContainerName
-    id: ContainerId
+    id: str
+    pod_uid: str
+    """Empty if the names of its control groups do not contain it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +52,15 @@ def attribute(pids: Collection[int], logs: Path, proc: Path) -> Attribution:
     unknown = set()
     for pid in sorted(pids):
         try:
-            found = container_in((proc / str(pid) / "cgroup").read_text())
+            groups = (proc / str(pid) / "cgroup").read_text()
         except OSError:
             unknown.add(pid)
             continue
-        if found is not None and found.id in names:
-            containers[pid] = RunningContainer(names[found.id], found)
-        elif found is not None:
+        ids, pods = _ID.findall(groups), _POD.findall(groups)
+        if ids and ids[-1] in names:
+            pod_uid = pods[-1].replace("_", "-") if pods else ""
+            containers[pid] = RunningContainer(names[ids[-1]], ids[-1], pod_uid)
+        elif ids:
             unknown.add(pid)
     return Attribution(containers, frozenset(unknown))
 
@@ -76,9 +71,3 @@ def _named_by_logs(logs: Path) -> Iterator[tuple[str, ContainerName]]:
         for path in logs.iterdir():
             if (match := _LOG.fullmatch(path.name)) is not None:
                 yield match["id"], ContainerName(match["namespace"], match["pod"], match["container"])
-
-
-def container_in(groups: str) -> ContainerId | None:
-    """Return the container that names of control groups contain; None if they contain none."""
-    found, pods = _ID.findall(groups), _POD.findall(groups)
-    return ContainerId(found[-1], pods[-1].replace("_", "-") if pods else "") if found else None

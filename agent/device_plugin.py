@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import NoReturn
 
 import grpc
 
-from agent.allocate_response import Allocator
-from agent.before_use import BeforeUse
-from agent.cdi import CdiError
+from agent.cdi import CdiError, SliceSpecifications
 from agent.gpu import Gpu
 from agent.kubelet import KubeletError
 from agent.kubelet_api import deviceplugin_pb2 as api
-from agent.kubelet_checkpoint import Checkpoint
+from agent.kubelet_checkpoint import SLICES_PER_GPU, Allocation, Checkpoint
+from agent.limits import refuse_conflict
 from agent.parts import Agent
-from agent.shares import RefusedError, Share, preferred_ids, slice_ids, uuid_of
+from agent.preparation import Preparation
+from agent.shares import RefusedError, Share, preferred_ids, shares_of, slice_ids, uuid_of
 from service.log import get_logger
 
 HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
@@ -27,15 +28,23 @@ _Given = list[tuple[frozenset[str], int | None]]
 
 
 class DevicePlugin:
-    """Offers the slices of some GPUs under one name: of one in mode per-gpu, of all in mode pooled."""
+    """Offers the slices of some GPUs under one name: of one in mode per-gpu, of all in mode pooled.
+
+    Args:
+        resource: the name.
+        gpus: the GPUs.
+        agent: the agent.
+        preparation: knows the cards' CDI devices, and checks the files that limit a share.
+        specifications: CDI devices of shares.
+    """
 
     def __init__(
         self,
         resource: str,
         gpus: Sequence[Gpu],
         agent: Agent,
-        allocator: Allocator,
-        before_use: BeforeUse,
+        preparation: Preparation,
+        specifications: SliceSpecifications,
     ) -> None:
         self.resource = resource
         self.options = api.DevicePluginOptions(
@@ -45,13 +54,14 @@ class DevicePlugin:
         """ListAndWatch calls that are open."""
         self.stream_opened = asyncio.Event()
         self._gpus = {gpu.uuid: gpu for gpu in gpus}
+        self._policy = agent.policy
         self._slices_per_gpu = agent.policy.slices_per_gpu
         self._state = agent.state
-        self._allocator = allocator
+        self._preparation = preparation
+        self._specifications = specifications
         self._kubelet = agent.kubelet
         self._checkpoint = Checkpoint(agent.kubelet.plugins)
         self._metrics = agent.metrics
-        self._before_use = before_use
         self._log = get_logger("device plugin")
 
     @property
@@ -106,19 +116,40 @@ class DevicePlugin:
         """Return each container's card and limit; refuse slices that span cards."""
         response = api.AllocateResponse()
         try:
-            await self._before_use.check()
+            await self._preparation.check_files()
             for each in request.container_requests:
-                shares = self._allocator.shares(each.devices_ids, self._gpus)
+                shares = self._shares(each.devices_ids, self._gpus)
                 self._refuse_unhealthy(shares)
-                response.container_responses.append(self._allocator.answer(shares))
+                response.container_responses.append(self._answer(shares))
                 for share in shares:
-                    self._log.info("allocated", resource=self.resource, **_fields(share))
+                    given = {"slices": share.slices, "memory_mib": share.memory_mib}
+                    self._log.info("allocated", resource=self.resource, gpu=share.gpu.index, **given)
         except (RefusedError, CdiError) as error:
             self._metrics.allocated(self.resource, "refused")
             self._log.warning("allocation refused", resource=self.resource, error=str(error))
             await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, str(error))
         self._metrics.allocated(self.resource, "allocated")
         return response
+
+    def _shares(
+        self, ids: Iterable[str], gpus: Mapping[str, Gpu], slices_per_gpu: int | None = None
+    ) -> list[Share]:
+        """Return what IDs stand for, by the number of slices when they were allocated, if it is known.
+
+        Raises:
+            RefusedError: they cannot be allocated together.
+        """
+        return shares_of(ids, gpus, slices_per_gpu or self._slices_per_gpu, self._policy.reserve_mib)
+
+    def _answer(self, shares: Iterable[Share]) -> api.ContainerAllocateResponse:
+        names = []
+        for share in shares:
+            limit = self._specifications.name_of(share)
+            names += [self._preparation.names.names[share.gpu.uuid], *([limit] if limit is not None else [])]
+        return api.ContainerAllocateResponse(
+            annotations={SLICES_PER_GPU: str(self._slices_per_gpu)},
+            cdi_devices=[api.CDIDevice(name=name) for name in names],
+        )
 
     def _refuse_unhealthy(self, shares: Iterable[Share]) -> None:
         """Refuse a GPU that became unhealthy after the kubelet chose it.
@@ -136,9 +167,9 @@ class DevicePlugin:
         """Refuse to start a container whose GPUs, of all its resources, cannot be limited together."""
         ids = frozenset(request.devices_ids)
         try:
-            await self._before_use.check()
+            await self._preparation.check_files()
             for devices in await self._given_with(ids):
-                self._allocator.refuse_conflict(self._shares_of(devices))
+                refuse_conflict(self._shares_of(devices), self._policy)
         except RefusedError as error:
             await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, str(error))
         except KubeletError as error:
@@ -155,20 +186,16 @@ class DevicePlugin:
             KubeletError: neither the file nor pod-resources has them.
         """
         allocations = await asyncio.to_thread(self._checkpoint.allocations)
-        named = {
-            (each.pod, each.container)
-            for each in allocations
-            if each.resource == self.resource and each.ids == ids
-        }
-        if named:
-            return [
-                [
-                    (each.ids, each.slices_per_gpu)
-                    for each in allocations
-                    if (each.pod, each.container) == name
-                ]
-                for name in sorted(named)
-            ]
+        containers: defaultdict[tuple[str, str], list[Allocation]] = defaultdict(list)
+        for each in allocations:
+            containers[each.pod, each.container].append(each)
+        found = [
+            [(each.ids, each.slices_per_gpu) for each in given]
+            for given in containers.values()
+            if any(each.resource == self.resource and each.ids == ids for each in given)
+        ]
+        if found:
+            return found
         holders = [holder for holder in await self._kubelet.holders() if ids <= holder.ids]
         return [[(frozenset(of_one), None) for _, of_one in holder.devices] for holder in holders]
 
@@ -179,29 +206,18 @@ class DevicePlugin:
             if any(uuid_of(each) in gpus for each in ids):
                 # A container that got its slices under another policy may restart.
                 with contextlib.suppress(RefusedError):
-                    shares += self._allocator.shares(ids, gpus, slices_per_gpu)
+                    shares += self._shares(ids, gpus, slices_per_gpu)
         return shares
 
     def _devices(self) -> list[api.Device]:
         return [device for gpu in self._gpus.values() for device in self._devices_of(gpu)]
 
     def _devices_of(self, gpu: Gpu) -> list[api.Device]:
-        is_unhealthy, withheld = gpu.uuid in self._state.unhealthy, self._state.withheld
+        health = UNHEALTHY if gpu.uuid in self._state.unhealthy else HEALTHY
         nodes = [api.NUMANode(ID=gpu.numa_node)] if gpu.numa_node is not None else []
         topology = api.TopologyInfo(nodes=nodes) if nodes else None
         ids = slice_ids(gpu, self._slices_per_gpu)
-        return [
-            api.Device(
-                ID=each,
-                health=UNHEALTHY if is_unhealthy or each in withheld else HEALTHY,
-                topology=topology,
-            )
-            for each in ids
-        ]
-
-
-def _fields(share: Share) -> dict[str, object]:
-    return {"gpu": share.gpu.index, "slices": share.slices, "memory_mib": share.memory_mib}
+        return [api.Device(ID=each, health=health, topology=topology) for each in ids]
 
 
 async def _refuse(context: Context, code: grpc.StatusCode, why: str) -> NoReturn:

@@ -24,8 +24,8 @@ LIMIT, REQUEST = "NVIDIA_GPU_MEMORY_LIMIT", "NVIDIA_GPU_MEMORY_REQUEST"
 The request, by default as large as the limit, is added to `dmem.min` of every control group above the
 container's, and stays there after the container has ended (NVIDIA: MPS v3 and memory partitioning).
 """
-_SHELL = "/bin/sh"
-_PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+SHELL = "/bin/sh"
+PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SCRIPT = r"""
 if [ "$(sed "" "$0/config.json" 2>/dev/null)" != "$1" ]; then
   echo "no limit of GPU memory: $0/config.json is gone or changed:" \
@@ -100,7 +100,7 @@ class DriverLimits:
         content = _configuration(share.memory_mib).decode()
         command = [hook.path, *hook.args[1:]]
         arguments = ["sh", "-c", _SCRIPT, str(self._bundle(share.memory_mib)), content, *command]
-        return [{"hookName": "createRuntime", "path": _SHELL, "args": arguments, "env": [_PATH, *hook.env]}]
+        return [{"hookName": "createRuntime", "path": SHELL, "args": arguments, "env": [PATH, *hook.env]}]
 
     def _bundle(self, mib: int) -> Path:
         return self._folder / str(mib)

@@ -12,7 +12,6 @@ from agent.private_folder import UntrustedError, private_folder, read_own
 from service.log import get_logger
 
 FILE = "faults.json"
-MAX_BYTES = 64 * 1024
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -39,13 +38,10 @@ class Faults:
     def __init__(self, state_dir: Path, boot: str) -> None:
         self._state_dir = state_dir
         self._boot = boot
-        self._faults: dict[str, Fault] = {}
-        self._saved: dict[str, Fault] = {}
         self._saving = threading.Lock()
         self._log = get_logger("faults")
-        if boot:
-            self._faults = self._read()
-            self._saved = dict(self._faults)
+        self._faults = self._read() if boot else {}
+        self._saved = dict(self._faults)
 
     def of(self, uuid: str) -> Fault | None:
         """Return the fault of a GPU; None without one."""
@@ -74,11 +70,10 @@ class Faults:
 
     def _read(self) -> dict[str, Fault]:
         try:
-            content = read_own(private_folder(self._state_dir) / FILE)
-            kept = msgspec.json.decode(content, type=_Kept) if len(content) <= MAX_BYTES else None
+            kept = msgspec.json.decode(read_own(private_folder(self._state_dir) / FILE), type=_Kept)
         except FileNotFoundError:
             return {}
         except (*UNREADABLE, UntrustedError) as error:
             self._log.warning("faults of GPUs from before are not known", error=str(error))
             return {}
-        return kept.faults if kept is not None and kept.boot == self._boot else {}
+        return kept.faults if kept.boot == self._boot else {}

@@ -17,14 +17,14 @@ Files = frozenset[tuple[str, int, int]]
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Replace a file, readable by all users, in one step; a file with this content is not touched.
+    """Replace a file or a link, readable by all users, in one step; a file with this content is not touched.
 
     Processes that have the previous file open or mounted keep it.
 
     Raises:
         OSError: it cannot be read or written.
     """
-    if path.is_file() and path.read_bytes() == content:
+    if is_regular(path) and path.read_bytes() == content:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     # Not a name that readers of .json or .yaml files pick up.
@@ -38,6 +38,11 @@ def write_whole(path: Path, content: bytes) -> None:
         with contextlib.suppress(OSError):
             fresh.unlink(missing_ok=True)
         raise
+
+
+def is_regular(path: Path) -> bool:
+    """Return whether a path is a regular file, and no link to one."""
+    return path.is_file() and not path.is_symlink()
 
 
 def stamps_of(folders: Iterable[str], counts: Callable[[str], bool] = lambda _: True) -> Files:

@@ -27,24 +27,18 @@ class Gpu:
     """Number of its device node; None if the driver does not state it."""
     mig_profiles: tuple[MigProfile, ...] = ()
     """Instances that it can be divided into, if it is in MIG mode and the driver states them."""
+    bus: str | None = None
+    """PCI slot, as the kernel writes it; None if unknown, like all that follows."""
+    architecture: str | None = None
+    """In the words of NVIDIA's DRA driver, such as Ampere; Unknown for one that the bindings do not know."""
+    compute_capability: tuple[int, int] | None = None
+    driver_version: str | None = None
+    """As the driver writes it, such as 595.71.05."""
 
     @property
     def usable_mib(self) -> int:
         """MiB that all programs together can use."""
         return self.memory_mib - self.reserved_mib
-
-
-@dataclass(frozen=True, slots=True)
-class CardIdentity:
-    """What a GPU is, in the words of NVIDIA's DRA driver."""
-
-    architecture: str
-    """Such as Ampere; Unknown for one that the bindings do not know."""
-    compute_capability: tuple[int, int]
-    driver_version: str
-    """As the driver writes it, such as 595.71.05."""
-    bus: str | None = None
-    """PCI slot, as the kernel writes it; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)

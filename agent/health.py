@@ -51,8 +51,6 @@ class HealthWatch:
         self._good_checks: dict[str, int] = {}
         """Good checks since then, by UUID."""
         self._retry = Backoff(first_seconds=1.0, max_seconds=60.0)
-        self._marked: set[str] = set()
-        """GPUs that are marked as unhealthy."""
         self._silent: set[str] = set()
         """GPUs for which the driver has no events."""
         self._log = get_logger("health")
@@ -141,16 +139,10 @@ class HealthWatch:
         fault = self._faults.of(gpu.uuid)
         xid = fault.xid if fault is not None else self._survived.get(gpu.uuid)
         why = why or (f"Xid {xid}" if xid is not None else None)
-        if why is not None:
-            self._mark(gpu, why)
-        elif gpu.uuid in self._marked:
-            self._marked.discard(gpu.uuid)
-            self._log.info("GPU is healthy again", index=gpu.index, uuid=gpu.uuid)
-            self._state.mark_healthy(gpu.uuid)
-
-    def _mark(self, gpu: Gpu, why: str) -> None:
-        self._marked.add(gpu.uuid)
-        if self._state.unhealthy.get(gpu.uuid) == why:
+        if not self._state.mark(gpu.uuid, why):
             return
-        self._log.error("GPU is unhealthy: it gets no new pods", index=gpu.index, uuid=gpu.uuid, reason=why)
-        self._state.mark_unhealthy(gpu.uuid, why)
+        fields = {"index": gpu.index, "uuid": gpu.uuid}
+        if why is None:
+            self._log.info("GPU is healthy again", **fields)
+        else:
+            self._log.error("GPU is unhealthy: it gets no new pods", **fields, reason=why)

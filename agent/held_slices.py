@@ -1,4 +1,4 @@
-"""The slices that containers hold: their shares, what the kubelet has allocated, and what to withhold."""
+"""The slices that containers hold: their shares, what the kubelet has allocated, and cards to withdraw."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from agent.containers import ContainerName
 from agent.gpu import Gpu
 from agent.kubelet import Holder
-from agent.kubelet_checkpoint import Allocation, Checkpoint, divisions_of
+from agent.kubelet_checkpoint import Checkpoint, divisions_of
 from agent.parts import Agent
-from agent.shares import RefusedError, Share, shares_of, uuid_of, withheld_ids
+from agent.shares import RefusedError, Share, shares_of, uuid_of
 from agent.state import Held
 from service.log import get_logger
 
 HeldShare = tuple[ContainerName, Share]
+_RESIZED = "pods hold slices of it from when it had {}: it is offered again when they have ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +27,6 @@ class HeldShares:
     shares: Sequence[HeldShare] = ()
     unmeasured: Collection[ContainerName] = ()
     """Containers that hold GPUs, but no known share: their kernels are work of their pods, too."""
-
-
-class ShareSource(Protocol):
-    """Finds the shares that containers hold."""
-
-    async def shares_of(self, holders: Sequence[Holder] | None) -> HeldShares:
-        """Return the shares of these containers.
-
-        Args:
-            holders: all containers with devices or claims; None while the kubelet does not list them.
-        """
 
 
 class HeldSlices:
@@ -56,27 +45,32 @@ class HeldSlices:
         self._log = get_logger("usage")
 
     async def shares_of(self, holders: Sequence[Holder] | None) -> HeldShares:
-        """Return the shares of these containers; None withholds what the kubelet's checkpoint knows."""
+        """Return the shares of these containers; None withdraws cards by the kubelet's checkpoint alone."""
         allocations = await asyncio.to_thread(self._checkpoint.allocations)
         divisions = divisions_of(allocations)
         if self._are_offered:
             gpus = self._state.gpus
             self._state.held = held_of(holders, gpus) if holders is not None else None
-            self._withhold(_given(holders, allocations), divisions)
+            # The checkpoint also has ended containers, until the next allocation.
+            given = {frozenset(ids) for holder in holders or () for _, ids in holder.devices}
+            self._withdraw(given if holders is not None else divisions.keys(), divisions)
         shares = [each for holder in holders or () for each in self._shares(holder, divisions)]
         names = {name for name, _ in shares}
         uuids = {gpu.uuid for gpu in self._state.gpus}
         others = [each.name for each in holders or () if each.name not in names and _holds_gpus(each, uuids)]
         return HeldShares(shares, others)
 
-    def _withhold(self, held: Collection[frozenset[str]], divisions: Mapping[frozenset[str], int]) -> None:
-        of_held = {ids: size for ids, size in divisions.items() if ids in held}
-        every_id = frozenset(each for ids in held for each in ids)
-        withheld = withheld_ids(self._state.gpus, of_held, every_id, self._policy.slices_per_gpu)
-        if len(withheld) != len(self._state.withheld):
-            why = "containers were given larger slices, before the policy changed"
-            self._log.warning("slices are withheld from new pods", slices=len(withheld), reason=why)
-        self._state.withheld = withheld
+    def _withdraw(self, held: Collection[frozenset[str]], divisions: Mapping[frozenset[str], int]) -> None:
+        """Withdraw cards of which containers hold slices of another size: the kubelet cannot count those."""
+        resized = {
+            uuid_of(each): _RESIZED.format(size)
+            for ids, size in divisions.items()
+            if ids in held and size != self._policy.slices_per_gpu
+            for each in ids
+        }
+        if resized.keys() != self._state.resized.keys():
+            self._log.warning("GPUs with slices of another size get no new pods", uuids=sorted(resized))
+        self._state.resized = resized
 
     def _shares(self, holder: Holder, divisions: Mapping[frozenset[str], int]) -> Iterator[HeldShare]:
         gpus = {gpu.uuid: gpu for gpu in self._state.gpus}
@@ -109,10 +103,3 @@ def _holds_gpus(holder: Holder, uuids: Collection[str]) -> bool:
         resource.startswith("nvidia.com/") or any(uuid_of(each) in uuids for each in ids)
         for resource, ids in holder.devices
     )
-
-
-def _given(holders: Iterable[Holder] | None, allocations: Iterable[Allocation]) -> set[frozenset[str]]:
-    """Return the device IDs of each allocation."""
-    if holders is None:  # The checkpoint also has ended containers, until the next allocation.
-        return {each.ids for each in allocations}
-    return {frozenset(ids) for holder in holders for _, ids in holder.devices}

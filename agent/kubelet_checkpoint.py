@@ -14,13 +14,13 @@ from pathlib import Path
 import msgspec
 from google.protobuf.message import DecodeError
 
-from agent.allocate_response import SLICES_PER_GPU
 from agent.files import UNREADABLE
 from agent.kubelet_api.deviceplugin_pb2 import ContainerAllocateResponse
 from modes.fraction import ALLOWED_SLICES_PER_GPU
 
 NAME = "kubelet_internal_checkpoint"
-MAX_BYTES = 16 * 1024 * 1024
+SLICES_PER_GPU = "clearml-injector.io/slices-per-gpu"
+"""Annotation of each of our answers: the kubelet stores it with the allocation, and runtimes ignore it."""
 _SIZES = {str(size): size for size in ALLOWED_SLICES_PER_GPU}
 
 
@@ -67,7 +67,7 @@ class Checkpoint:
             status = self._path.stat()
             stamp = status.st_ino, status.st_mtime_ns, status.st_size
             if stamp != self._stamp:
-                self._allocations = tuple(_read(self._path)) if status.st_size <= MAX_BYTES else ()
+                self._allocations = tuple(_read(self._path))
                 self._stamp = stamp
         except UNREADABLE:
             self._stamp, self._allocations = None, ()

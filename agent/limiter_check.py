@@ -14,7 +14,6 @@ MAX_MAPS = 4 * 1024 * 1024
 """Maximum bytes of one process's maps: a program can have any number of mappings."""
 MAX_LOOKS = 64
 """Maximum processes whose maps are read in one check; others wait for the next."""
-_CHUNK = 64 * 1024
 _DELETED = b" (deleted)"
 Process = tuple[int, str]
 """Process ID and container ID: process IDs are reused."""
@@ -54,19 +53,15 @@ class LimiterCheck:
 
     def _look(self, pid: int) -> bool | None:
         """Return whether the library is mapped; None if the maps cannot be read or are too long."""
-        rest, size = b"", 0
         try:
-            with (self._proc / str(pid) / "maps").open("rb", buffering=0) as file:
-                while chunk := file.read(_CHUNK):
-                    size += len(chunk)
-                    *lines, rest = (rest + chunk).split(b"\n")
-                    if any(self._is_library(line) for line in lines):
-                        return True
-                    if size > MAX_MAPS:
-                        return None
+            with (self._proc / str(pid) / "maps").open("rb") as file:
+                maps = file.read(MAX_MAPS + 1)
         except OSError:
             return None
-        return False if size else None  # the file of an ended process is empty
+        if any(self._is_library(line) for line in maps.split(b"\n")):
+            return True
+        # The file of an ended process is empty.
+        return False if 0 < len(maps) <= MAX_MAPS else None
 
     def _is_library(self, line: bytes) -> bool:
         fields = line.split(maxsplit=5)

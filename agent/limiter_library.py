@@ -5,13 +5,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import shutil
-import stat
 from collections.abc import Iterator
-from io import BufferedReader
 from pathlib import Path, PurePosixPath
 
-from agent.files import write_whole
+from agent.files import is_regular, write_whole
 from agent.limits import loader_list
 from agent.settings import LimiterPart
 from service.log import get_logger
@@ -52,7 +49,8 @@ class LimiterLibrary:
             return
         source = self._source or self._folder
         with _said(self._state_dir):
-            self._digests = dict(_digests(source))
+            files = source.iterdir() if source.is_dir() else ()
+            self._digests = {path.name: known for path in files if (known := _digest(path)) is not None}
             if (file := source / PurePosixPath(preload).name).name not in self._digests:
                 raise self._missing(file)
             if self._folder.is_symlink():
@@ -86,57 +84,26 @@ class LimiterLibrary:
         """Write files that differ; return whether a file of the library did."""
         preload = self._limiter.preload or ""
         with _said(self._state_dir):
-            changed = [name for name, known in self._digests.items() if self._found(name) != known]
+            changed = [name for name, known in self._digests.items() if _digest(self._folder / name) != known]
             for name in changed:
-                self._put(name)
+                if self._source is None:
+                    raise LibraryError(
+                        f"{self._folder / name} is not what it was when the agent started: put it back, or"
+                        " start the agent again if it is meant"
+                    )
+                # A new file replaces the old one, which running programs have mapped.
+                write_whole(self._folder / name, (self._source / name).read_bytes())
             write_whole(self._state_dir / loader_list(preload), f"{preload}\n".encode())
         return bool(changed)
 
-    def _found(self, name: str) -> str | None:
-        """Return the digest of a file on the node; None if it does not exist."""
-        with contextlib.suppress(OSError), _opened(self._folder / name) as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+
+def _digest(path: Path) -> str | None:
+    """Return the digest of a regular file; None for a link, and for what is missing or cannot be read."""
+    if not is_regular(path):
         return None
-
-    def _put(self, name: str) -> None:
-        path = self._folder / name
-        if self._source is None:
-            raise LibraryError(
-                f"{path} is not what it was when the agent started: put it back, or start the agent again if"
-                " it is meant"
-            )
-        # A new file replaces the old one, which running programs have mapped.
-        fresh = path.with_name(f".{name}.new")
-        fresh.unlink(missing_ok=True)
-        try:
-            with _opened(self._source / name) as file, fresh.open("xb") as copy:
-                shutil.copyfileobj(file, copy)
-            fresh.chmod(0o644)
-            fresh.replace(path)
-        finally:
-            # A partial file would take the rest of a full disk.
-            with contextlib.suppress(OSError):
-                fresh.unlink(missing_ok=True)
-
-
-def _digests(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield the regular files of a folder with their digests; links are left out."""
-    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        with contextlib.suppress(OSError), _opened(path) as file:
-            yield path.name, hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _opened(path: Path) -> BufferedReader:
-    """Open a regular file; links are not followed.
-
-    Raises:
-        OSError: it is not a regular file.
-    """
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(file).st_mode):
-        os.close(file)
-        raise OSError(f"{path} is no file")
-    return os.fdopen(file, "rb")
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+    return None
 
 
 @contextlib.contextmanager

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import Any
 
 from agent.settings import AgentPolicy, LimiterPart
-from agent.shares import Share
+from agent.shares import RefusedError, Share
 
 PRELOAD_FILE = "/etc/ld.so.preload"
 """The dynamic loader's own list; unlike LD_PRELOAD, a container cannot unset it."""
@@ -18,28 +18,13 @@ _FIRST_GPU = re.compile(r"(.+_)0")
 _SIZE = re.compile(r"([0-9]+)([KMG]i?)?")
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
-    """A folder or file of the node in a container, or an empty folder of the container."""
-
-    container_path: str
-    host_path: str | None
-    """None for an empty folder in memory."""
-    size: str | None = None
-    """Size of an empty folder."""
-
-
-def variables(share: Share, policy: AgentPolicy, *, own_cache: bool) -> dict[str, str]:
+def variables(share: Share, policy: AgentPolicy) -> dict[str, str]:
     """Return the limiter's variables for a share; none for a whole GPU.
 
     A container counts its GPUs from 0, in their order on the node, and the kubelet calls Allocate for one of
     them at a time. So a variable for the container's first GPU is written for every position that this GPU
-    can have there: equal shares agree, and `conflict` finds those that do not.
+    can have there: equal shares agree, and `refuse_conflict` refuses those that do not.
 
-    Args:
-        share: a share of one GPU.
-        policy: has the limiter.
-        own_cache: whether the container has its own folder for the limiter's data.
     """
     if share.memory_mib is None:
         return {}
@@ -49,7 +34,8 @@ def variables(share: Share, policy: AgentPolicy, *, own_cache: bool) -> dict[str
         "slices_per_gpu": str(policy.slices_per_gpu),
         "percent": str(100 * share.slices // policy.slices_per_gpu),
         "index": str(share.gpu.index),
-    } | ({"container": "gpu"} if own_cache else {})
+        "container": "gpu",
+    }
     places = share.gpu.index + 1 if "{index}" in policy.resource else 1
     return dict(_filled(policy.limiter.env, values, places))
 
@@ -57,7 +43,7 @@ def variables(share: Share, policy: AgentPolicy, *, own_cache: bool) -> dict[str
 def memory_variable(share: Share, policy: AgentPolicy) -> tuple[str, str] | None:
     """Return name and value of the first variable with a share's memory; None if the limiter has none."""
     of_memory = {name for name, text in policy.limiter.env if "memory_mib" in _PLACEHOLDER.findall(text)}
-    found = variables(share, policy, own_cache=True)
+    found = variables(share, policy)
     return next(((name, value) for name, value in found.items() if name in of_memory), None)
 
 
@@ -76,39 +62,50 @@ def _filled(
             yield from ((f"{first[1]}{place}", value) for place in range(places))
 
 
-def conflict(of_shares: Iterable[tuple[Share, Mapping[str, str]]]) -> str | None:
-    """Return why the shares of one container cannot be limited together; None if they can."""
+def refuse_conflict(shares: Iterable[Share], policy: AgentPolicy) -> None:
+    """Refuse shares of one container, of all its resources, that cannot be limited together.
+
+    Raises:
+        RefusedError: two GPUs need different values of one variable, or one is whole and another is not.
+    """
     seen: dict[str, tuple[Share, str]] = {}
     whole: Share | None = None
-    for share, wanted in of_shares:
+    for share in shares:
         whole = share if share.memory_mib is None else whole
-        for name, value in wanted.items():
+        for name, value in variables(share, policy).items():
             other, before = seen.setdefault(name, (share, value))
             if before != value:
-                return (
+                raise RefusedError(
                     f"{name} would have to be {before} for GPU {other.gpu.index} and {value} for GPU"
                     f" {share.gpu.index}: {_ADVICE}"
                 )
-    limited = next((share for share, _ in seen.values() if share.memory_mib is not None), None)
-    if whole is not None and limited is not None:
-        return (
+    if whole is not None and seen:
+        limited, _ = next(iter(seen.values()))
+        raise RefusedError(
             f"GPU {whole.gpu.index} is whole, and the limit of the share of GPU {limited.gpu.index} would"
             f" hold it too: {_ADVICE}"
         )
-    return None
 
 
-def mounts(share: Share, limiter: LimiterPart, state_dir: str, *, own_cache: bool) -> list[Mount]:
-    """Return the limiter's mounts in a container; none for a whole GPU."""
+def mounts(share: Share, limiter: LimiterPart, state_dir: str) -> list[dict[str, Any]]:
+    """Return the limiter's mounts in a container, as CDI has them; none for a whole GPU."""
     if share.memory_mib is None:
         return []
     found = []
     if limiter.preload is not None and limiter.library_path is not None:
-        found.append(Mount(limiter.library_path, f"{state_dir}/library"))
-        found.append(Mount(PRELOAD_FILE, f"{state_dir}/{loader_list(limiter.preload)}"))
-    if own_cache and limiter.cache_path is not None:
-        found.append(Mount(limiter.cache_path, None, tmpfs_size(limiter.cache_size or "8Mi")))
+        found.append(_of_node(f"{state_dir}/library", limiter.library_path))
+        found.append(_of_node(f"{state_dir}/{loader_list(limiter.preload)}", PRELOAD_FILE))
+    if limiter.cache_path is not None:
+        size = tmpfs_size(limiter.cache_size or "8Mi")
+        options = ["rw", "nosuid", "nodev", "noexec", "mode=1777", f"size={size}"]
+        memory = {"hostPath": "tmpfs", "containerPath": limiter.cache_path, "type": "tmpfs"}
+        found.append({**memory, "options": options})
     return found
+
+
+def _of_node(path: str, container_path: str) -> dict[str, Any]:
+    options = ["ro", "nosuid", "nodev", "rbind"]
+    return {"hostPath": path, "containerPath": container_path, "options": options}
 
 
 def loader_list(preload: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import pynvml as nvml
 
-from agent.gpu import CardIdentity, Gpu, GpuCondition, GpuSourceError, GpuUse, HealthEvent, ProcessUse
+from agent.gpu import Gpu, GpuCondition, GpuSourceError, GpuUse, HealthEvent, ProcessUse
 from modes.mig_profiles import MigProfile, name_of
 from service.log import get_logger
 
@@ -72,11 +72,10 @@ class Nvml:
         self,
         pci_devices: Path = Path("/sys/bus/pci/devices"),
         cgroups: Path = Path("/sys/fs/cgroup"),
-        driver_root: str | None = None,
+        driver_root: str = "/",
         unified_mib: int = 0,
     ) -> None:
-        if driver_root is not None:
-            _load_below(Path(driver_root))
+        _load_below(Path(driver_root))
         _asked(nvml.nvmlInit)
         self._pci_devices = pci_devices
         self._cgroups = cgroups
@@ -155,21 +154,6 @@ class Nvml:
         recovery = _RECOVERIES.get(action, f"recovery action {action}")
         return GpuCondition(answers=True, recovery=recovery, mig=mig, tells_xids=tells, watch_error=error)
 
-    def identity_of(self, uuid: str) -> CardIdentity:
-        """Return architecture, driver and PCI slot of a GPU.
-
-        Raises:
-            GpuSourceError: the GPU, or the driver, does not answer.
-        """
-        device = _asked(nvml.nvmlDeviceGetHandleByUUID, uuid)
-        major, minor = _asked(nvml.nvmlDeviceGetCudaComputeCapability, device)
-        return CardIdentity(
-            _ARCHITECTURES.get(_asked(nvml.nvmlDeviceGetArchitecture, device), "Unknown"),
-            (major, minor),
-            _asked(nvml.nvmlSystemGetDriverVersion),
-            _bus(device),
-        )
-
     def use_of(self, uuid: str) -> GpuUse:
         """Return memory, utilisation and processes of a GPU.
 
@@ -189,12 +173,15 @@ class Nvml:
             )
             for each in found
         )
-        percent = busy.gpu if busy is not None else 0
-        pids = {each.pid for each in processes}
-        others_ran = any(busy != 0 for pid, busy in (samples or {}).items() if pid not in pids)
-        known = samples is not None
         used = memory.used // _MIB if memory is not None else sum(each.used_mib for each in processes)
-        return GpuUse(used, percent, processes, knows_busy_processes=known, others_ran=others_ran)
+        pids = {each.pid for each in processes}
+        return GpuUse(
+            used,
+            busy.gpu if busy is not None else 0,
+            processes,
+            knows_busy_processes=samples is not None,
+            others_ran=any(ran != 0 for pid, ran in (samples or {}).items() if pid not in pids),
+        )
 
     def _samples_of(self, device: Any, uuid: str) -> Mapping[int, int | None] | None:
         """Return the per cent of time of each process that ran since the last question about this GPU.
@@ -243,16 +230,21 @@ class Nvml:
     def _gpu(self, index: int) -> Gpu:
         device = _asked(nvml.nvmlDeviceGetHandleByIndex, index)
         memory_mib, mig = self._memory_mib(index, device), _is_in_mig_mode(device)
+        bus, architecture = _bus(device), _optional(nvml.nvmlDeviceGetArchitecture, device)
         return Gpu(
             index=index,
             uuid=_asked(nvml.nvmlDeviceGetUUID, device),
             model=_asked(nvml.nvmlDeviceGetName, device),
             memory_mib=memory_mib,
-            numa_node=self._numa_node(device),
+            numa_node=self._numa_node(bus),
             mig=mig,
             mig_profiles=tuple(_mig_profiles(device, memory_mib)) if mig else (),
             reserved_mib=_reserved_mib(device),
             minor=_optional(nvml.nvmlDeviceGetMinorNumber, device),
+            bus=bus,
+            architecture=None if architecture is None else _ARCHITECTURES.get(architecture, "Unknown"),
+            compute_capability=_optional(nvml.nvmlDeviceGetCudaComputeCapability, device),
+            driver_version=_optional(nvml.nvmlSystemGetDriverVersion),
         )
 
     def _memory_mib(self, index: int, device: Any) -> int:
@@ -266,9 +258,8 @@ class Nvml:
             )
         return self._unified_mib
 
-    def _numa_node(self, device: Any) -> int | None:
+    def _numa_node(self, bus: str | None) -> int | None:
         """Return the kernel's NUMA node of a GPU's PCI slot; None if unknown."""
-        bus = _bus(device)
         if bus is None:
             return None
         try:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from agent.divide import is_card_name
 from agent.settings import APPLICATION_XIDS
 from service.options import DEFAULT_POLICIES, LOOPBACK, Flag, HealthPort, LineFormat, MinimumLevel
 
-DeviceListStrategy = Literal["cdi", "volume-mounts", "envvar"]
 Offer = Literal["device-plugin", "dra"]
 DriverLimits = Literal["auto", "true", "false"]
-DRIVER_LIMITS: tuple[DriverLimits, ...] = get_args(DriverLimits)
-OFFERS: tuple[Offer, ...] = get_args(Offer)
-STRATEGIES: tuple[DeviceListStrategy, ...] = get_args(DeviceListStrategy)
 UNUSED = "not used: "
 """Begin of the reason why the driver does not limit shares, where nobody said that it has to."""
 CDI_DIRS = ("/etc/cdi", "/var/run/cdi")
@@ -25,17 +20,6 @@ CDI_DIRS = ("/etc/cdi", "/var/run/cdi")
 def _path(text: str) -> str:
     """Return the path in its shortest form, such as without a slash at the end."""
     return str(Path(text))
-
-
-def _one_of(flag: str, known: tuple[str, ...]) -> Callable[[str], str]:
-    """Return what reads one of these words."""
-
-    def read(text: str) -> str:
-        if text in known:
-            return text
-        raise ValueError(f'{flag} "{text}" is unknown: use {", ".join(known)}')
-
-    return read
 
 
 def _card_name(text: str) -> str:
@@ -61,9 +45,7 @@ class AgentOptions:
         Offer,
         Flag(
             "How the scheduler sees the GPUs: device-plugin (slices of resource names) or dra (Dynamic "
-            "Resource Allocation, any MiB; Kubernetes 1.36; needs --node and --device-list-strategy cdi).",
-            metavar="NAME",
-            parse=_one_of("--offer", OFFERS),
+            "Resource Allocation, any MiB; Kubernetes 1.36; needs --node).",
         ),
     ] = "device-plugin"
     kubelet_dir: Annotated[
@@ -88,16 +70,6 @@ class AgentOptions:
             parse=_path,
         ),
     ] = CDI_DIRS
-    strategy: Annotated[
-        DeviceListStrategy,
-        Flag(
-            "How containers get GPUs: cdi, volume-mounts or envvar. With the latter two a pod can lift its "
-            "memory limit, and with envvar a container can hold only one GPU.",
-            name="--device-list-strategy",
-            metavar="NAME",
-            parse=_one_of("--device-list-strategy", STRATEGIES),
-        ),
-    ] = "cdi"
     runtime_file: Annotated[
         str | None,
         Flag(
@@ -121,16 +93,6 @@ class AgentOptions:
             parse=_card_name,
         ),
     ] = ()
-    trusted_resources: Annotated[
-        tuple[str, ...],
-        Flag(
-            "Resource of another device plugin that offers none of the cards, though its device IDs do not "
-            "say so. Without it, the agent offers nothing next to such a plugin.",
-            name="--trust-resource",
-            metavar="NAME",
-            default="none",
-        ),
-    ] = ()
     library: Annotated[
         str | None,
         Flag(
@@ -147,8 +109,6 @@ class AgentOptions:
             "Let the driver limit shares too: auto where it can (615, control groups of version 2), NVIDIA's "
             "CDI devices have the hook for it (toolkit 1.20.1), and the node has /usr/bin/sh and sed; true "
             "without looking for these two; false nowhere.",
-            metavar="WHEN",
-            parse=_one_of("--driver-limits", DRIVER_LIMITS),
         ),
     ] = "auto"
     node_root: Annotated[
@@ -184,16 +144,9 @@ class AgentOptions:
     ] = "/usr/bin/nvidia-cdi-hook"
     driver_root: Annotated[
         str,
-        Flag("Root of the driver's files, for --nvidia-ctk and --device-nodes.", metavar="DIR", parse=_path),
+        Flag("Root of the driver's files, for --nvidia-ctk.", metavar="DIR", parse=_path),
     ] = "/"
     host_driver_root: Annotated[str, Flag("Its path on the node.", metavar="DIR", parse=_path)] = "/"
-    device_nodes: Annotated[
-        bool,
-        Flag(
-            "With volume-mounts and envvar: pass the cards' device nodes below --driver-root to the kubelet, "
-            "so that containers keep them when systemd writes control groups again."
-        ),
-    ] = False
     ignored_xids: Annotated[
         tuple[int, ...],
         Flag(
@@ -221,8 +174,8 @@ class AgentOptions:
     """The node's processes, for this process."""
 
     def __post_init__(self) -> None:
-        if self.offer == "dra" and (self.node is None or self.strategy != "cdi"):
-            raise ValueError("--offer dra needs --node and --device-list-strategy cdi")
+        if self.offer == "dra" and self.node is None:
+            raise ValueError("--offer dra needs --node")
 
     def without_driver(self, why: str) -> str:
         """Return what is reported where the driver does not limit shares: as a mistake only if it has to."""

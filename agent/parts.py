@@ -26,8 +26,8 @@ class Agent:
     kubelet: Kubelet
     metrics: AgentMetrics
     registry: CollectorRegistry
-    driver_limits: bool = False
-    """Whether the driver can limit the GPU memory of containers."""
+    driver_lacks: str | None
+    """Why the driver cannot limit the GPU memory of containers; None if it can."""
 
     @property
     def state_dir(self) -> Path:

@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from agent.allocate_response import Allocator
-from agent.cdi import CLAIM_FILE_PREFIX, CdiError, SliceSpecifications
+from agent.cdi import CLAIM_FILE_PREFIX, SliceSpecifications
 from agent.device_plugin import DevicePlugin
 from agent.dra.checkpoint import PreparedClaims
 from agent.dra.specifications import claims_with_files
 from agent.files import boot_id
 from agent.held_slices import HeldSlices
 from agent.kubelet import KubeletError
+from agent.kubernetes.api_server import ApiServerClient
+from agent.kubernetes.other_drivers import OtherDrivers
+from agent.kubernetes.resource_slices import ResourceSlices
 from agent.other_plugins import OtherPlugins
-from agent.ownership import Ownership
 from agent.parts import Agent
 from agent.preparation import NotPreparedError, Preparation
+from agent.recurring_error import RecurringError
 from agent.registration import Registrar, remove_stale_sockets
+from service.background import beat
 from service.log import get_logger
 
 INDEX = "{index}"
+PERIOD_SECONDS = 5.0
+"""Between two looks at what the kubelet counts."""
 LOOK_SECONDS = 1.0
 """How long an agent that starts waits for what the kubelet counts, and for what DRA drivers offer."""
 DRIVERS_SECONDS = 300.0
 """Between two looks at what DRA drivers offer: every agent asks the API server."""
-LookAtDrivers = Callable[[], Awaitable[Mapping[str, str] | None]]
-"""Returns why cards must be withdrawn because a DRA driver offers them too, by UUID; None if unknown."""
 
 
 class DevicePlugins:
@@ -38,12 +41,14 @@ class DevicePlugins:
     Args:
         agent: the agent.
         preparation: prepares the node.
-        drivers: finds the cards that DRA drivers offer too; None to look for none.
+        api: the API server, which knows what DRA drivers offer too; None to look for none.
     """
 
-    def __init__(self, agent: Agent, preparation: Preparation, drivers: LookAtDrivers | None = None) -> None:
+    def __init__(self, agent: Agent, preparation: Preparation, api: ApiServerClient | None) -> None:
         self._agent = agent
-        self._drivers = drivers
+        self._drivers = None
+        if api is not None and (node := agent.options.node) is not None:
+            self._drivers = OtherDrivers(ResourceSlices(api, node), agent.state)
         self._preparation = preparation
         self.held = HeldSlices(agent)
         self._log = get_logger("device plugins")
@@ -65,40 +70,35 @@ class DevicePlugins:
 
     async def _run(self) -> None:
         agent, preparation = self._agent, self._preparation
-        allocator, specifications = await preparation.until_done(self._offers, self._finish)
-        await self.held.shares_of(None)  # withholds slices before any is offered
+        specifications = await preparation.until_done(self._offers, self._finish)
+        await self.held.shares_of(None)  # withdraws cards with slices of another size before any is offered
         await self._look_for_others()
         remove_stale_sockets(agent.kubelet.plugins)
         plugins = [
-            DevicePlugin(resource, gpus, agent, allocator, preparation.before_use)
+            DevicePlugin(resource, gpus, agent, preparation, specifications)
             for resource, gpus in self._offers.items()
         ]
         registrars = [Registrar(plugin, agent) for plugin in plugins]
         async with asyncio.TaskGroup() as group:
             for registrar in registrars:
                 group.create_task(registrar.run())
-            group.create_task(Ownership(agent.kubelet, registrars, self._others).run())
+            group.create_task(self._compare(registrars))
             group.create_task(self._follow_drivers())
-            if specifications is not None:
-                write_again = partial(self._write_again, specifications)
-                if (cards := preparation.cards) is not None:
-                    group.create_task(cards.follow(agent.state.gpus))
-                group.create_task(preparation.names.follow(agent.state.gpus, write_again))
+            group.create_task(preparation.follow(partial(self._write_again, specifications)))
 
-    def _finish(self) -> tuple[Allocator, SliceSpecifications | None]:
-        """Return what answers the kubelet, on a prepared node."""
+    def _finish(self) -> SliceSpecifications:
+        """Return the CDI devices of shares, on a prepared node."""
         options, policy = self._agent.options, self._agent.policy
         if options.divide and INDEX not in policy.resource:
             raise NotPreparedError(
                 "some cards shall stay whole (agent.divide), and a pool names all alike: use mode per-gpu"
             )
         self._refuse_claims()
-        if options.strategy != "cdi":
-            return Allocator(policy, options, {}, None), None
         directory = Path(options.cdi_dirs[-1])
         specifications = SliceSpecifications(directory, policy, options.state_dir, self._preparation.driver)
-        self._write_all(specifications)
-        return Allocator(policy, options, self._preparation.names.names, specifications), specifications
+        for gpu in self._agent.state.gpus:
+            specifications.write(gpu)
+        return specifications
 
     def _refuse_claims(self) -> None:
         """Refuse to offer cards that pods of this boot have by DRA, from this agent before it changed.
@@ -108,32 +108,26 @@ class DevicePlugins:
         """
         options = self._agent.options
         cdi = Path(options.cdi_dirs[-1])
-        boot, left = boot_id(Path(options.proc)), claims_with_files(cdi)
-        prepared = PreparedClaims(self._agent.state_dir, boot, left)
-        if not prepared.is_whole:
+        prepared = PreparedClaims(self._agent.state_dir, boot_id(Path(options.proc)))
+        if not prepared.is_of_this_boot:
+            return
+        if claims_with_files(cdi) - prepared.claims.keys():
             raise NotPreparedError(
                 "which pods have this node's GPUs by claims is not known: drain the node with"
                 f" agent.offer: dra, or restart it and remove {prepared.path}"
                 f" and {cdi / CLAIM_FILE_PREFIX}*.json"
             )
-        if claims := prepared.claims_of_this_boot:
+        if claims := prepared.claims:
             first = next(iter(claims.values()))
             raise NotPreparedError(
                 f"pods have {len(claims)} claims of this node's GPUs, such as {first.namespace}/{first.name}:"
                 " drain the node with agent.offer: dra, or restart it, before its agent is a device plugin"
             )
 
-    def _write_all(self, specifications: SliceSpecifications) -> None:
+    async def _write_again(self, specifications: SliceSpecifications) -> None:
+        """Write by which hooks the driver limits containers that start from now on."""
         for gpu in self._agent.state.gpus:
             specifications.write(gpu)
-        self._preparation.show_driver_limits()
-
-    def _write_again(self, specifications: SliceSpecifications) -> None:
-        """Write by which hooks the driver limits containers that start from now on."""
-        try:
-            self._write_all(specifications)
-        except CdiError as error:
-            self._log.warning("our CDI devices are not updated", error=str(error))
 
     async def _look_for_others(self) -> None:
         """Withdraw cards that another plugin has or had, before any is offered; later looks repeat it."""
@@ -145,12 +139,28 @@ class DevicePlugins:
             async with asyncio.timeout(LOOK_SECONDS):
                 await self._look_at_drivers()
 
+    async def _compare(self, registrars: Sequence[Registrar]) -> None:
+        """Compare the devices that the kubelet counts with what is registered, and with other plugins'."""
+        kubelet = self._agent.kubelet
+        failed = RecurringError(
+            self._log.warning, "cannot see which devices the kubelet counts", KubeletError
+        )
+        while True:
+            await asyncio.sleep(PERIOD_SECONDS)
+            beat()
+            settled = [each for each in registrars if each.is_settled]
+            with failed:
+                counted = await kubelet.allocatable()
+                self._others.look(counted, await kubelet.holders())
+                for each in settled:
+                    each.compare(counted.get(each.plugin.resource, ()))
+
     async def _follow_drivers(self) -> None:
         while self._drivers is not None:
             await self._look_at_drivers()
             await asyncio.sleep(DRIVERS_SECONDS)
 
     async def _look_at_drivers(self) -> None:
-        found = await self._drivers() if self._drivers is not None else None
+        found = await self._drivers.look() if self._drivers is not None else None
         if found is not None:
             self._others.set_drivers(found)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sys
+from asyncio.subprocess import PIPE
 
 import msgspec
 
-from agent.child_process import ChildError, printed_by
 from agent.files import stamps_of
 from agent.options import AgentOptions
 from agent.settings import AgentPolicy
@@ -27,10 +29,17 @@ async def read_policy(options: AgentOptions) -> AgentPolicy:
         PolicyUnusableError: with all that is wrong with the directory.
         OSError: no process can be started to read it.
     """
+    command = sys.executable, "-m", "agent.policy_compiler", options.policies, options.policy
+    process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE)
     try:
-        printed = await printed_by("agent.policy_compiler", options.policies, options.policy)
-    except ChildError as error:
-        raise PolicyUnusableError(str(error)) from error
+        printed, said = await process.communicate()
+    except asyncio.CancelledError:
+        with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
+            process.kill()
+        await process.wait()
+        raise
+    if process.returncode != 0:
+        raise PolicyUnusableError(said.decode(errors="replace").strip() or f"exit code {process.returncode}")
     return msgspec.json.decode(printed, type=AgentPolicy)
 
 

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from agent.before_use import BeforeUse
 from agent.card_names import CardNames
 from agent.card_specification import CardSpecification
 from agent.cdi import CdiError
 from agent.driver_limits import DriverLimits
 from agent.limiter_library import LibraryError, LimiterLibrary
 from agent.node_lock import NodeLock
-from agent.options import AgentOptions
 from agent.parts import Agent
 from agent.private_folder import UntrustedError
 from agent.runtime import cdi_problem
 from agent.settings import NO_LIMITER
+from agent.shares import RefusedError
 from agent.state import HELD
 from service.background import beat
 from service.log import get_logger
 
 RETRY_SECONDS = 1.0
 _NO_HOOK = "the cards' CDI devices lack NVIDIA's hook for it: container toolkit 1.20.1 or newer has it"
-_NOT_LIMITED = "the driver limits shares only with strategy cdi and a policy with a limiter"
+_NOT_READ = "the cards' CDI devices are not read yet"
 Finished = TypeVar("Finished")
 
 
@@ -38,26 +38,24 @@ class Preparation:
     """The node's lock, the cards' CDI devices, the limiter's library, and limits by the driver."""
 
     def __init__(self, agent: Agent) -> None:
-        options, state, limiter = agent.options, agent.state, agent.policy.limiter
+        options, state = agent.options, agent.state
         self.names = CardNames(options.cdi_dirs)
+        self._driver_lacks = why_no_driver_limits(agent)
         self.driver: DriverLimits | None = None
-        """None where the driver is not asked to limit shares."""
-        if agent.driver_limits and options.driver_limits != "false":
-            is_limited = options.strategy == "cdi" and limiter.name != NO_LIMITER
-            if (why_none := _why_no_hooks(options) if is_limited else _NOT_LIMITED) is None:
-                self.driver = DriverLimits(options.state_dir, lambda: self.names.limit_hooks)
-            else:
-                state.driver_limits = options.without_driver(why_none)
+        """None where the driver does not limit shares."""
+        if self._driver_lacks is None:
+            self.driver = DriverLimits(options.state_dir, lambda: self.names.limit_hooks)
         self.cards: CardSpecification | None = None
         """None where somebody else writes the cards' CDI devices."""
-        if options.nvidia_ctk is not None and options.strategy == "cdi" and state.gpus:
+        if options.nvidia_ctk is not None and state.gpus:
             self.cards = CardSpecification(options.nvidia_ctk, options)
         self._options = options
         self._state = state
         self._lock = NodeLock(agent.state_dir)
         source = Path(options.library) if options.library is not None else None
-        self._library = LimiterLibrary(limiter, agent.state_dir, source)
-        self.before_use = BeforeUse(self._library, self.driver)
+        self._library = LimiterLibrary(agent.policy.limiter, agent.state_dir, source)
+        self._checking = asyncio.Lock()
+        """Two checks at once would restore the same file."""
         self._log = get_logger("device plugins")
 
     def release(self) -> None:
@@ -70,10 +68,30 @@ class Preparation:
         return self.driver is not None and cards <= self.names.limit_hooks.keys()
 
     def show_driver_limits(self) -> None:
-        """Report whether the driver limits containers that start now, if it is asked to."""
-        if self.driver is not None:
-            held, why_not = self.are_limited_by_driver(), self._options.without_driver(_NO_HOOK)
-            self._state.driver_limits = HELD if held else why_not
+        """Report whether the driver limits containers that start now, unless nobody wants that."""
+        options = self._options
+        if options.driver_limits != "false":
+            no_hook = _NO_HOOK if self.names.names else _NOT_READ
+            why_not = options.without_driver(self._driver_lacks or no_hook)
+            self._state.driver_limits = HELD if self.are_limited_by_driver() else why_not
+
+    async def check_files(self) -> None:
+        """Return once the files that limit containers are as this agent knows them.
+
+        It is called before a share is allocated, and again before each start of its container.
+
+        Raises:
+            RefusedError: one is not, and cannot be restored.
+        """
+        try:
+            async with self._checking:
+                await asyncio.to_thread(self._library.check)
+                if self.driver is not None:
+                    await asyncio.to_thread(self.driver.put_back)
+        except LibraryError as error:
+            raise RefusedError(str(error)) from error
+        except OSError as error:
+            raise RefusedError(f"{error.filename} cannot be written: {error.strerror}") from error
 
     async def until_done(self, offered: Collection[str], finish: Callable[[], Finished]) -> Finished:
         """Prepare, and then finish, when nothing is missing any more; return what `finish` returns.
@@ -87,22 +105,42 @@ class Preparation:
             beat()
             try:
                 await self._prepare()
-                return finish()
+                finished = finish()
             except (NotPreparedError, CdiError, LibraryError, UntrustedError) as error:
                 if str(error) != reported:
                     self._log.error("no GPU is offered yet", reason=str(error))
                 reported = str(error)
                 for name in offered:
                     self._state.set_registration(name, reported)
+            else:
+                self.show_driver_limits()
+                return finished
             await asyncio.sleep(RETRY_SECONDS)
+
+    async def follow(self, write: Callable[[], Awaitable[None]]) -> None:
+        """Keep the cards' CDI devices as their files are, until cancelled.
+
+        Args:
+            write: writes ours again, when cards have other names or hooks; raises CdiError if it cannot.
+        """
+        async with asyncio.TaskGroup() as group:
+            if self.cards is not None:
+                group.create_task(self.cards.follow(self._state.gpus))
+            group.create_task(self.names.follow(self._state.gpus, partial(self._write_again, write)))
+
+    async def _write_again(self, write: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await write()
+            self.show_driver_limits()
+        except CdiError as error:
+            self._log.warning("our CDI devices are not updated", error=str(error))
 
     async def _prepare(self) -> None:
         if not self._lock.take():
             raise NotPreparedError(
                 f"another agent runs on this node and holds {self._lock.path}: end one of the two"
             )
-        if self._options.strategy == "cdi":
-            await self._name_cards()
+        await self._name_cards()
         if (problem := cdi_problem(self._options)) is not None:
             raise NotPreparedError(problem)
         await asyncio.to_thread(self._library.prepare)
@@ -124,11 +162,21 @@ class Preparation:
             self._log.warning("the cards' CDI devices cannot be written again", error=why_none.strip("; "))
 
 
-def _why_no_hooks(options: AgentOptions) -> str | None:
-    """Return why hooks of ours may fail on the node, so that no share would start; None if they cannot."""
+def why_no_driver_limits(agent: Agent) -> str | None:
+    """Return why the driver is not to limit shares on this node; None if it is.
+
+    Whether it does for a card also depends on NVIDIA's hook in the card's CDI device.
+    """
+    options = agent.options
+    if options.driver_limits == "false":
+        return "agent.driverLimits is false"
+    if agent.driver_lacks is not None:
+        return agent.driver_lacks
+    if agent.policy.limiter.name == NO_LIMITER:
+        return "the driver limits shares only with a policy with a limiter"
     folder = Path(options.node_root) / "usr" / "bin"
-    # A link may lead to a path that only the node has.
+    # Hooks run on the node. A link may lead to a path that only the node has.
     lacking = [name for name in ("sh", "sed") if not os.path.lexists(folder / name)]
-    if options.driver_limits == "true" or not lacking:
-        return None
-    return f"the node has no /usr/bin/{lacking[0]}, which the hook needs"
+    if options.driver_limits == "auto" and lacking:
+        return f"the node has no /usr/bin/{lacking[0]}, which the hook needs"
+    return None

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
 
 from agent.divide import is_divided
+from agent.dra.serving import DraOffer
 from agent.faults import Faults
 from agent.files import boot_id
 from agent.health import HealthWatch
-from agent.held_slices import ShareSource
 from agent.kubelet import Kubelet
+from agent.kubernetes.api_server import ApiServerClient
+from agent.kubernetes.node_writer import NodeWriter
+from agent.kubernetes.unlimited_events import UnlimitedEvents
 from agent.metrics import AgentMetrics
 from agent.nvml import Nvml
 from agent.options import AgentOptions
@@ -36,33 +38,20 @@ from service.probes import Probes
 
 TASKS = "policy", "health", "device plugins", "usage"
 """Background tasks of an agent, which are restarted when they fail."""
+REPORTS = "node facts", "unlimited programs"
+"""Further ones, where the options name a node."""
 LOGGED = "index", "uuid", "model", "memory_mib", "numa_node"
 """What the log says of each GPU."""
 SECONDS_UNTIL_MEASURED = 5.0
 """The registration comes first, unless it takes longer."""
-Run = Callable[[], Awaitable[None]]
-Extensions = Mapping[str, Callable[[Agent], Run]]
-"""Makes further background tasks, by name, such as those that use the API server."""
 
 
-class Offering(Protocol):
-    """What keeps the GPUs offered to the scheduler."""
-
-    @property
-    def held(self) -> ShareSource:
-        """Finds the shares that containers hold."""
-
-    async def run(self) -> None:
-        """Offer the GPUs, until cancelled."""
-
-
-MakeOffering = Callable[[Agent, Preparation], Offering]
-
-
-async def run_agent(
-    options: AgentOptions, extensions: Extensions, offering: MakeOffering = DevicePlugins
-) -> bool:
+async def run_agent(options: AgentOptions, api: ApiServerClient | None) -> bool:
     """Serve until SIGTERM or SIGINT. Return whether to start again, because the policy changed.
+
+    Args:
+        options: of the agent.
+        api: the API server; None if the options name no node.
 
     Raises:
         PolicyUnusableError: there is no usable policy.
@@ -71,11 +60,11 @@ async def run_agent(
     """
     watch = PolicyWatch(options)
     policy = await read_policy(options)
-    is_named = options.nvidia_ctk is not None or options.device_nodes
-    root, unified = options.driver_root if is_named else None, options.unified_memory_mib
-    source = await asyncio.to_thread(Nvml, driver_root=root, unified_mib=unified)
+    source = await asyncio.to_thread(
+        Nvml, driver_root=options.driver_root, unified_mib=options.unified_memory_mib
+    )
     try:
-        return await AgentProcess(options, policy, source, extensions, offering, watch).serve()
+        return await AgentProcess(options, policy, source, api, watch).serve()
     finally:
         await asyncio.to_thread(source.close)
 
@@ -83,24 +72,22 @@ async def run_agent(
 class AgentProcess:
     """One agent, from start to end."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 what a process is made of
+    def __init__(
         self,
         options: AgentOptions,
         policy: AgentPolicy,
         source: Nvml,
-        extensions: Extensions | None = None,
-        offering: MakeOffering = DevicePlugins,
+        api: ApiServerClient | None = None,
         watch: PolicyWatch | None = None,
     ) -> None:
         self._options = options
         self._policy = policy
         self._source = source
-        self._extensions = extensions or {}
-        self._offering = offering
+        self._api = api
         self._watch = watch or PolicyWatch(options)
         self._log = get_logger("agent")
         self._registry = new_registry()
-        self._tasks = BackgroundTasks([*TASKS, *self._extensions], self._registry)
+        self._tasks = BackgroundTasks([*TASKS, *(REPORTS if api is not None else ())], self._registry)
         self._stopping = asyncio.Event()
         self._again = False
         self.state: AgentState | None = None
@@ -130,8 +117,8 @@ class AgentProcess:
 
     async def _run(self) -> None:
         agent = await self._look_at_gpus()
-        more = [BackgroundTask(name, make(agent)) for name, make in self._extensions.items()]
-        running = [asyncio.ensure_future(self._tasks.keep(task)) for task in [*self._own_tasks(agent), *more]]
+        tasks = [*self._own_tasks(agent), *self._reports(agent)]
+        running = [asyncio.ensure_future(self._tasks.keep(task)) for task in tasks]
         running.append(asyncio.ensure_future(self._tasks.count_time()))
         try:
             await self._stopping.wait()
@@ -150,10 +137,8 @@ class AgentProcess:
             self._log.info(what if is_left_out else "GPU", **fields)
             offered += [] if is_left_out else [gpu]
         self.state = AgentState(offered)
-        why_none = await asyncio.to_thread(self._source.why_no_driver_limits)
-        self._log.info("limits by the driver", offered=why_none is None, reason=why_none)
-        if options.driver_limits != "false":
-            self.state.driver_limits = options.without_driver(why_none or "no share is prepared yet")
+        lacking = await asyncio.to_thread(self._source.why_no_driver_limits)
+        self._log.info("limits by the driver", offered=lacking is None, reason=lacking)
         return Agent(
             options,
             self._policy,
@@ -162,7 +147,7 @@ class AgentProcess:
             Kubelet(Path(options.kubelet_dir)),
             AgentMetrics(self._registry),
             self._registry,
-            why_none is None,
+            lacking,
         )
 
     def _own_tasks(self, agent: Agent) -> list[BackgroundTask]:
@@ -184,16 +169,30 @@ class AgentProcess:
         faults = Faults(agent.state_dir, boot_id(Path(options.proc)))
         health = HealthWatch(agent.source, state, options.ignored_xids, agent.metrics, faults)
         preparation = Preparation(agent)
-        offering = self._offering(agent, preparation)
+        preparation.show_driver_limits()
+        offering: DraOffer | DevicePlugins = DevicePlugins(agent, preparation, self._api)
+        if self._api is not None and options.offer == "dra":
+            offering = DraOffer(agent, preparation, self._api)
         agent.metrics.set_driver_limits(
-            offered=agent.driver_limits, are_set=preparation.are_limited_by_driver
+            offered=agent.driver_lacks is None, are_set=preparation.are_limited_by_driver
         )
-        usage = Usage(agent, offering.held)
+        usage = Usage(agent, offering.held.shares_of)
         return [
             BackgroundTask("device plugins", offer, 30.0),
             BackgroundTask("health", health.run, 30.0),
             BackgroundTask("policy", follow_policy, 60.0),
             BackgroundTask("usage", measure, 60.0),
+        ]
+
+    def _reports(self, agent: Agent) -> list[BackgroundTask]:
+        """Return what writes to the API server."""
+        api, node = self._api, self._options.node
+        if api is None or node is None:
+            return []
+        node_facts, unlimited = REPORTS
+        return [
+            BackgroundTask(node_facts, NodeWriter(api, node, agent).run),
+            BackgroundTask(unlimited, UnlimitedEvents(api, agent).run),
         ]
 
     def _readiness(self) -> Mapping[str, str | None]:

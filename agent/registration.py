@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import re
 import secrets
+from collections.abc import Collection
 from pathlib import Path
 
 import grpc
@@ -26,6 +27,8 @@ SETTLE_SECONDS = 3.0
 """Time after a registration in which the kubelet may not count its devices yet."""
 NAME_LENGTH = 16
 """Characters of a resource name in its socket's path, which may have 107; MicroK8s' folder has 57."""
+CALM_SECONDS = 300.0
+"""Time after which a name that another plugin took is registered again at once."""
 _PREFIX = "clearml-injector-"
 _OPTIONS = (("grpc.so_reuseport", 0), ("grpc.max_concurrent_streams", 100))
 
@@ -47,8 +50,10 @@ class Registrar:
 
     def __init__(self, plugin: DevicePlugin, agent: Agent) -> None:
         self.plugin = plugin
-        self.taken = asyncio.Event()
+        self._taken = asyncio.Event()
         """Set when the kubelet counts other devices under the name."""
+        self._taken_at = float("-inf")
+        self._retake = Backoff(first_seconds=1.0, max_seconds=60.0)
         self._kubelet = agent.kubelet
         self._state = agent.state
         self._metrics = agent.metrics
@@ -63,6 +68,22 @@ class Registrar:
         """Whether it has been registered long enough for the kubelet to count its devices."""
         since = self._registered_at
         return since is not None and asyncio.get_running_loop().time() - since >= SETTLE_SECONDS
+
+    def compare(self, counted: Collection[str]) -> None:
+        """Register the name again if the kubelet counts other devices under it: it uses the newest plugin.
+
+        While another plugin does the same, this is less and less often: after each change the scheduler sees
+        a node without slices for a moment.
+        """
+        ours = self.plugin.healthy_ids
+        now = asyncio.get_running_loop().time()
+        # While health changes, only some of ours may be counted, or none may be healthy.
+        if not ours or not ours.isdisjoint(counted) or not self.is_settled:
+            if now - self._taken_at > CALM_SECONDS:
+                self._retake.reset()
+        elif now - self._taken_at >= self._retake.next():
+            self._taken_at = now
+            self._taken.set()
 
     async def run(self) -> None:
         """Register, and again whenever the registration ends, until cancelled."""
@@ -86,7 +107,7 @@ class Registrar:
         """Serve and register; return why the registration ended."""
         plugin = self.plugin
         plugin.stream_opened.clear()
-        self.taken.clear()
+        self._taken.clear()
         name = re.sub(r"[^A-Za-z0-9-]", "-", plugin.resource)
         path = self._kubelet.plugins / f"{_PREFIX}{name[-NAME_LENGTH:]}-{secrets.token_hex(3)}.sock"
         server = grpc.aio.server(options=_OPTIONS)
@@ -115,7 +136,7 @@ class Registrar:
             beat()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(POLL_SECONDS):
-                    await self.taken.wait()
+                    await self._taken.wait()
                     return "the kubelet counts another plugin's devices under this name"
             if self._kubelet.identity() != identity or not _exists(path):
                 return "the kubelet started again"

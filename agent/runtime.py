@@ -14,13 +14,7 @@ FIRST_CONTAINERD = (1, 7)
 ALWAYS_ON_CONTAINERD = (2, 4)
 """From this version on CDI cannot be turned off, and the setting is gone (containerd's RELEASES.md)."""
 FIRST_CRIO = (1, 23)
-MAX_BYTES = 4096
-"""Of the file."""
 _VERSION = re.compile(r"(?P<name>[a-z-]+)://v?(?P<major>[0-9]+)\.(?P<minor>[0-9]+)")
-_FALLBACK = (
-    "upgrade it, or choose --device-list-strategy volume-mounts or envvar, with which a pod can lift its"
-    " memory limit"
-)
 _NOT_ASKED = (
     "the container runtime was not asked whether CDI is on: give --runtime-file, as `python -m"
     " agent.ask_runtime SOCKET FILE` writes it, or --cdi-enabled if you know that it is"
@@ -37,8 +31,8 @@ class Runtime(msgspec.Struct, frozen=True):
 
 
 def cdi_problem(options: AgentOptions) -> str | None:
-    """Return why CDI cannot be used on this node; None if it can, or is not needed."""
-    if options.strategy != "cdi" or options.cdi_enabled:
+    """Return why CDI cannot be used on this node; None if it can."""
+    if options.cdi_enabled:
         return None
     runtime = stated_runtime(options)
     return _NOT_ASKED if runtime is None else _problem_of(runtime)
@@ -52,24 +46,20 @@ def _problem_of(runtime: Runtime) -> str | None:
     name, number = found["name"], (int(found["major"]), int(found["minor"]))
     first = {"containerd": FIRST_CONTAINERD, "cri-o": FIRST_CRIO}.get(name)
     if first is None:
-        return f"{name} is not known to obey CDI: {_FALLBACK}"
+        return f"{name} is not known to obey CDI: use containerd or CRI-O"
     if number < first:
-        return f"{version} runs CDI devices without their limit and says nothing: {_FALLBACK}"
-    return _containerd_problem(runtime, number) if name == "containerd" else None
-
-
-def _containerd_problem(runtime: Runtime, number: tuple[int, int]) -> str | None:
-    if runtime.cdi is False:
+        return f"{version} runs CDI devices without their limit and says nothing: upgrade it"
+    if name != "containerd" or runtime.cdi or (runtime.cdi is None and number >= ALWAYS_ON_CONTAINERD):
+        return None
+    if runtime.cdi is None:
         return (
-            f"CDI is off in {runtime.version}: set enable_cdi = true in containerd's configuration, restart"
-            " containerd, and delete this agent's pod"
+            f"{version} does not say whether CDI is on: if you know that it is, set agent.cdiEnabled: true"
+            " (--cdi-enabled)"
         )
-    if runtime.cdi is None and number < ALWAYS_ON_CONTAINERD:
-        return (
-            f"{runtime.version} does not say whether CDI is on: if you know that it is, set agent.cdiEnabled:"
-            " true (--cdi-enabled)"
-        )
-    return None
+    return (
+        f"CDI is off in {version}: set enable_cdi = true in containerd's configuration, restart containerd,"
+        " and delete this agent's pod"
+    )
 
 
 def stated_runtime(options: AgentOptions) -> Runtime | None:
@@ -77,8 +67,6 @@ def stated_runtime(options: AgentOptions) -> Runtime | None:
     if options.runtime_file is None:
         return None
     try:
-        with Path(options.runtime_file).open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-        return msgspec.json.decode(content, type=Runtime) if len(content) <= MAX_BYTES else None
+        return msgspec.json.decode(Path(options.runtime_file).read_bytes(), type=Runtime)
     except UNREADABLE:
         return None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.gpu import Gpu
@@ -90,7 +90,7 @@ def preferred_ids(available: Sequence[str], must: Sequence[str], size: int, slic
     """
     chosen = list(dict.fromkeys(must))[:size]
     free: dict[str, list[str]] = {}
-    for each in sorted(set(available) - set(chosen), key=_order):
+    for each in sorted(set(available) - set(chosen)):
         free.setdefault(uuid_of(each), []).append(each)
     begun = {uuid_of(each) for each in chosen}
 
@@ -105,50 +105,17 @@ def preferred_ids(available: Sequence[str], must: Sequence[str], size: int, slic
     return chosen
 
 
-def withheld_ids(
-    gpus: Iterable[Gpu], divisions: Mapping[frozenset[str], int], held: Collection[str], slices_per_gpu: int
-) -> frozenset[str]:
-    """Return the device IDs that no new pod can get: containers use more of their GPU than the kubelet knows.
-
-    After `slicesPerGpu` grew, a container with four of eight slices, half of a GPU, counts as four of
-    sixteen. The other four are withheld until it ends.
-
-    Args:
-        gpus: the GPUs that are offered.
-        divisions: device IDs of each allocation, with the slices per GPU at that time.
-        held: all allocated device IDs; only other IDs are withheld.
-        slices_per_gpu: the current number.
-    """
-    given: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
-    for ids, size in divisions.items():
-        for each in ids:
-            given[uuid_of(each), size].add(each)
-    more: Counter[str] = Counter()
-    for (uuid, size), of_size in given.items():
-        more[uuid] += max(0, -(-len(of_size) * slices_per_gpu // size) - len(of_size))
-    free = {gpu.uuid: [each for each in slice_ids(gpu, slices_per_gpu) if each not in held] for gpu in gpus}
-    return frozenset(
-        each for uuid, ids in free.items() for each in ids[len(ids) - min(more[uuid], len(ids)) :]
-    )
-
-
 def _count_by_gpu(ids: Iterable[str], gpus: Mapping[str, Gpu], slices_per_gpu: int) -> Counter[str]:
     counts: Counter[str] = Counter()
     seen = set()
     for each in ids:
-        uuid, _, number = each.rpartition(_SEPARATOR)
-        known = uuid in gpus and number.isdecimal() and each == f"{uuid}{_SEPARATOR}{int(number)}"
-        if not known or int(number) >= slices_per_gpu:
+        gpu = gpus.get(uuid_of(each))
+        if gpu is None or each not in slice_ids(gpu, slices_per_gpu):
             raise RefusedError(f'device "{each}" is not one of this node\'s slices: delete the pod')
         if each in seen:
             raise RefusedError(f'device "{each}" comes twice: delete the pod')
         seen.add(each)
-        counts[uuid] += 1
+        counts[gpu.uuid] += 1
     if not counts:
         raise RefusedError("no device is asked for: ask for at least one slice")
     return counts
-
-
-def _order(each: str) -> tuple[str, int, str]:
-    uuid, _, number = each.rpartition(_SEPARATOR)
-    return uuid, int(number) if number.isdecimal() else 0, each

@@ -9,15 +9,13 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
-from agent.container_use import ContainerUse, has_moved
+from agent.container_use import ContainerUse
 from agent.gpu import Gpu
 
 IDLE_REPORT_SECONDS = 60
 """How often the time of the last measurement is reported while a container is idle: readers act on a report
 only while it is young."""
-Value = TypeVar("Value")
 HELD = "held"
 """State of limits by the driver: containers that start now are limited."""
 
@@ -44,25 +42,6 @@ class Unlimited:
     """MiB of its share."""
 
 
-class _Followed(Generic[Value]):
-    """A value of the state: to set another one is a change."""
-
-    def __init__(self, first: Value) -> None:
-        self._first = first
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = f"_{name}"
-
-    def __get__(self, state: AgentState, owner: type) -> Value:
-        found: Value = getattr(state, self._name, self._first)
-        return found
-
-    def __set__(self, state: AgentState, value: Value) -> None:
-        if value != getattr(state, self._name, self._first):
-            setattr(state, self._name, value)
-            state.say_changed()
-
-
 class AgentState:
     """The GPUs that are offered, their health, and their registrations.
 
@@ -70,18 +49,20 @@ class AgentState:
         gpus: the shared GPUs, without GPUs in MIG mode and whole ones.
     """
 
-    elsewhere = _Followed[Mapping[str, str]]({})
-    """Why a GPU is withdrawn by UUID: another plugin also offers it, or gave it to a pod."""
-    held = _Followed[Mapping[str, Held] | None](None)
-    """Allocated slices by UUID; None while the kubelet does not report them."""
-    withheld = _Followed[frozenset[str]](frozenset())
-    """Device IDs that no new pod can get, although their GPU is healthy."""
-    unlimited = _Followed[Sequence[Unlimited] | None](None)
-    """Containers with programs that run without their limiter; None if that is unknown."""
-    driver_limits = _Followed[str | None](None)
-    """`HELD`, or why the driver does not limit shares as requested; None if it is not asked to."""
+    _FOLLOWED = frozenset({"elsewhere", "resized", "held", "unlimited", "driver_limits"})
+    """To set another value of these is a change."""
 
     def __init__(self, gpus: Iterable[Gpu]) -> None:
+        self.elsewhere: Mapping[str, str] = {}
+        """Why a GPU is withdrawn by UUID: another plugin also offers it, or gave it to a pod."""
+        self.resized: Mapping[str, str] = {}
+        """Why a GPU is withdrawn by UUID: containers hold slices of another size."""
+        self.held: Mapping[str, Held] | None = None
+        """Allocated slices by UUID; None while the kubelet does not report them."""
+        self.unlimited: Sequence[Unlimited] | None = None
+        """Containers with programs that run without their limiter; None if that is unknown."""
+        self.driver_limits: str | None = None
+        """`HELD`, or why the driver does not limit shares as requested; None if it is not asked to."""
         self._gpus = {gpu.uuid: gpu for gpu in gpus}
         self._unhealthy: dict[str, str] = {}
         self._registrations: dict[str, str | None] = {}
@@ -90,13 +71,20 @@ class AgentState:
         """What containers have used of their shares; None if that is unknown."""
         self.uses_measured: int | None = None
         """When `uses` were measured, as last reported, in seconds since 1970; None if nothing is measured."""
-        self._stated_uses: Sequence[ContainerUse] | None = None
-        """The uses of the last change."""
+        self._reported_uses: Sequence[object] | None = None
+        """What was reported of them."""
         self.registrations = 0
         """Number of successful registrations."""
         self.version = 0
         """Increases with every change."""
         self._changed = asyncio.Event()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Set an attribute; tell of a change."""
+        is_changed = name in self._FOLLOWED and value != getattr(self, name, value)
+        super().__setattr__(name, value)
+        if is_changed:
+            self.say_changed()
 
     @property
     def gpus(self) -> Sequence[Gpu]:
@@ -105,8 +93,8 @@ class AgentState:
 
     @property
     def unhealthy(self) -> Mapping[str, str]:
-        """Why a GPU is unhealthy, or also has another plugin, by UUID; only such GPUs."""
-        return {**self.elsewhere, **self._unhealthy}
+        """Why new pods cannot get a GPU, by UUID; only such GPUs."""
+        return {**self.resized, **self.elsewhere, **self._unhealthy}
 
     @property
     def missing(self) -> str | None:
@@ -127,16 +115,14 @@ class AgentState:
         """Return an offered GPU by its UUID; None if it is not offered."""
         return self._gpus.get(uuid)
 
-    def mark_unhealthy(self, uuid: str, why: str) -> None:
-        """Set why new pods cannot get a GPU."""
-        if self._unhealthy.get(uuid) != why:
-            self._unhealthy[uuid] = why
-            self.say_changed()
-
-    def mark_healthy(self, uuid: str) -> None:
-        """Mark a GPU as healthy again."""
-        if self._unhealthy.pop(uuid, None) is not None:
-            self.say_changed()
+    def mark(self, uuid: str, why: str | None) -> bool:
+        """Set why a GPU is unhealthy, None if it is well; return whether that is new."""
+        if self._unhealthy.get(uuid) == why:
+            return False
+        self._unhealthy = {key: each for key, each in self._unhealthy.items() if key != uuid}
+        self._unhealthy |= {uuid: why} if why is not None else {}
+        self.say_changed()
+        return True
 
     def set_uses(self, found: Sequence[ContainerUse] | None, now: int) -> None:
         """Set what containers have used of their shares by `now`, in seconds since 1970.
@@ -144,8 +130,9 @@ class AgentState:
         Only what has moved is a change; while a container is idle, so is each minute.
         """
         self.uses = found
-        if has_moved(self._stated_uses, found) or self._is_idle_report_due(now):
-            self._stated_uses = found
+        reported = None if found is None else [each.reported for each in found]
+        if reported != self._reported_uses or self._is_idle_report_due(now):
+            self._reported_uses = reported
             self.uses_measured = now if found is not None else None
             self.say_changed()
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from agent.container_use import ContainerUse, SeenUse, UseHistory
 from agent.containers import Attribution, ContainerName, attribute
 from agent.gpu import Gpu, GpuSourceError, GpuUse, ProcessUse
-from agent.held_slices import HeldShare, HeldShares, ShareSource
+from agent.held_slices import HeldShare, HeldShares
 from agent.kubelet import Holder, KubeletError
 from agent.limiter_check import LimiterCheck, Process
 from agent.parts import Agent
@@ -25,17 +25,19 @@ PERIOD_SECONDS = 15.0
 _UNMEASURED = -1
 """Number of the GPU of containers whose use is not measured."""
 Uses = Mapping[Gpu, GpuUse]
+FindShares = Callable[[Sequence[Holder] | None], Awaitable[HeldShares]]
+"""Returns the shares of containers with devices or claims; it gets None while the kubelet lists none."""
 
 
 class Usage:
     """Measures in a fixed period."""
 
-    def __init__(self, agent: Agent, held: ShareSource) -> None:
+    def __init__(self, agent: Agent, find_shares: FindShares) -> None:
         options = agent.options
         self._state = agent.state
         self._source = agent.source
         self._kubelet = agent.kubelet
-        self._held = held
+        self._find_shares = find_shares
         self._logs, self._proc = Path(options.container_logs), Path(options.proc)
         self._metrics = UsageMetrics(agent.registry)
         self._history = UseHistory()
@@ -55,12 +57,12 @@ class Usage:
         uses = await asyncio.to_thread(self._uses)
         pids = {process.pid for use in uses.values() for process in use.processes}
         found = await asyncio.to_thread(attribute, pids, self._logs, self._proc)
-        processes = [(pid, each.id.id) for pid, each in found.containers.items()]
+        processes = [(pid, each.id) for pid, each in found.containers.items()]
         with_limiter = await asyncio.to_thread(self._check.has_limiter, processes)
         holders: list[Holder] | None = None
         with self._failed:
             holders = await self._kubelet.holders()
-        held = await self._held.shares_of(holders)
+        held = await self._find_shares(holders)
         seen = _seen_by_process(held.shares, uses, found)
         # No await from here on, so that the metrics are read completely.
         self._metrics.clear()
@@ -111,7 +113,8 @@ class Usage:
         unlimited: dict[Unlimited, None] = {}
         for gpu, use in uses.items():
             for pid in [process.pid for process in use.processes if process.pid in found.containers]:
-                name, known = found.containers[pid].name, found.containers[pid].id
+                known = found.containers[pid]
+                name = known.name
                 has, mib = with_limiter.get((pid, known.id)), limits.get((name, gpu.index))
                 if has is None or mib is None:
                     continue
@@ -140,7 +143,7 @@ def _seen_by_process(shares: Iterable[HeldShare], uses: Uses, found: Attribution
         if processes or (share.gpu in uses and share.gpu not in unclear):
             used = sum(each.used_mib for each in processes)
             busy = _busy_percent(uses[share.gpu], processes)
-            uid = found.containers[processes[0].pid].id.pod_uid if processes else ""
+            uid = found.containers[processes[0].pid].pod_uid if processes else ""
             yield SeenUse(name, share.gpu.index, share.usable_mib, used, busy, uid, share.gpu in others)
 
 

@@ -12,7 +12,6 @@ import msgspec
 from agent.card_names import choose_names
 from agent.cdi import CdiError, SliceSpecifications
 from agent.cdi_reader import card_devices
-from agent.driver_limits import LimitHook
 from agent.files import write_whole
 from agent.gpu import Gpu
 from agent.limits import loader_list
@@ -42,8 +41,7 @@ class ContainerJobs:
     ) -> None:
         self._runtime = runtime
         self._limits = limits
-        found = msgspec.convert(card_devices(map(Path, cdi_dirs)), dict[str, dict[str, LimitHook | None]])
-        self._card_names = choose_names(found, cards, cdi_dirs)
+        self._card_names = choose_names(card_devices(map(Path, cdi_dirs)), cards, cdi_dirs)
         self._slices = SliceSpecifications(Path(cdi_dirs[-1]), _with_library(limits, folder), str(folder))
         for card in cards:
             self._slices.write(card)

@@ -89,7 +89,7 @@ def _limit(given: Sequence[Share], limits: ShareLimits, own: Mapping[str, str], 
         return {}
     found: dict[str, str] = {}
     for share in limited:
-        found |= variables(share, limits.policy, own_cache=True)
+        found |= variables(share, limits.policy)
     found = {name: _moved(value, limits.policy.limiter, cache) for name, value in found.items()}
     preload = ":".join(filter(None, [limits.library, own.get("LD_PRELOAD")]))
     return found | {"LD_PRELOAD": preload, "CUDA_REDIRECT": limits.library}

@@ -128,7 +128,7 @@ def _fill(cluster: Cluster) -> None:
     }
     cluster.api.call("POST", f"/apis/{CLAIMS}/deviceclasses", device_class)
     gpus = [Gpu(index, f"GPU-{index}", "NVIDIA A100-SXM4-80GB", MIB) for index in range(GPUS)]
-    devices = devices_of(OfferedCard(gpu, None, None) for gpu in gpus)
+    devices = devices_of(OfferedCard(gpu, None) for gpu in gpus)
     for number in range(NODES):
         cluster.api.create(GpuNode(gpus=GPUS).manifest(f"index-{number}"))
         name = f"claim-{number}"

@@ -163,7 +163,7 @@ class Explainer:
         self._outcomes: list[tuple[Request, Outcome]] = []
         self._ledger = ledger
         self._reviewer = Reviewer(
-            lambda: policies, Rules(ledger.mig_cards), LedgerPlacer(ledger), self._observe
+            lambda: policies, Rules(ledger.may_have, ledger.mig_cards), LedgerPlacer(ledger), self._observe
         )
 
     def explain(self, found: dict[str, Any]) -> list[Explanation]:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from cli.printing import Cell, shortened, table
-from ledger.card_view import CardShare, CardView, sums
+from ledger.card_view import CardShare, CardView
 from ledger.view import GpuView, LedgerView, NodeView, PendingView
 from modes.units import Gpu, Profile, unit_name, unit_of
 from policies.model.problems import printable
@@ -96,8 +96,7 @@ def _free(nodes: Iterable[NodeView]) -> str:
 
 
 def _free_mib(cards: Sequence[CardView]) -> str:
-    free, total = sums(cards)
-    return f"{free} of {total} MiB"
+    return f"{sum(card.free_mib for card in cards)} of {sum(card.memory_mib for card in cards)} MiB"
 
 
 def _node_row(node: NodeView) -> Row:

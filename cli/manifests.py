@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 
 from cli.kubernetes_yaml import MAX_BYTES, MAX_DEPTH, UnusableTextError, depth, read_documents
-from kube.dra import CustomCards
 from ledger.claimed_cards import CardClaim, OfferedSlice
 from ledger.from_kubernetes import node_from_object, pod_from_object
 from ledger.ledger import Ledger
@@ -80,7 +79,7 @@ def read_objects(file: Path) -> list[dict[str, Any]]:
     return objects
 
 
-def read_inventory(file: Path, names: ResourceNames, custom: tuple[CustomCards, ...] = ()) -> Inventory:
+def read_inventory(file: Path, names: ResourceNames) -> Inventory:
     """Read an inventory, from the output of `kubectl get -o yaml`.
 
     It has Nodes, and optional Pods, GpuNodes, ResourceSlices and ResourceClaims. Without any GpuNode it is
@@ -89,7 +88,6 @@ def read_inventory(file: Path, names: ResourceNames, custom: tuple[CustomCards, 
     Args:
         file: the file.
         names: extended resources to count.
-        custom: custom DRA drivers whose cards and claims count too.
 
     Raises:
         ManifestError: see `read_objects`; also if the file has no Node, or other objects.
@@ -101,7 +99,7 @@ def read_inventory(file: Path, names: ResourceNames, custom: tuple[CustomCards, 
         **dict.fromkeys(_OF_CONTROLLER, _refuse),
     }
     if not {found["kind"] for found in objects}.isdisjoint(_OF_CONTROLLER):
-        readers |= _readers_of_controller(custom)
+        readers |= _readers_of_controller()
     read: dict[str, list[Any]] = {kind: [] for kind in readers}
     for found in objects:
         kind = found["kind"]
@@ -125,14 +123,14 @@ def read_inventory(file: Path, names: ResourceNames, custom: tuple[CustomCards, 
     )
 
 
-def _readers_of_controller(custom: tuple[CustomCards, ...]) -> dict[str, Callable[[dict[str, Any]], Any]]:
+def _readers_of_controller() -> dict[str, Callable[[dict[str, Any]], Any]]:
     """Return what reads objects as the controller does, but refuses one that it would ignore."""
     # Here and not above: a webhook with an inventory must run without the Kubernetes client.
     from controller.watch.card_claims import card_claims  # noqa: PLC0415
     from controller.watch.claim_cards import offered_slices  # noqa: PLC0415
     from controller.watch.gpu_node import report_from_object  # noqa: PLC0415
 
-    slices, claims = offered_slices(custom, _refuse).reader, card_claims(custom, _refuse).reader
+    slices, claims = offered_slices(_refuse).reader, card_claims(_refuse).reader
     return {
         "GpuNode": report_from_object,
         "ResourceSlice": lambda found: slices.read_object(msgspec.json.encode(found)),

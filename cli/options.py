@@ -191,7 +191,7 @@ def read_ledger(policies: PolicySet, file: Path | None) -> Ledger:
     if file is None:
         typer.echo(f"inventory: {DEMO_INVENTORY.name} of the demo (use --inventory FILE for yours)", err=True)
     try:
-        found = read_inventory(file or DEMO_INVENTORY, policies.resource_names, policies.custom_cards)
+        found = read_inventory(file or DEMO_INVENTORY, policies.resource_names)
     except ManifestError as error:
         fail(str(error))
     # Without a cluster there are only reservations, so none may be dropped.

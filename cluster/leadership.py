@@ -89,8 +89,8 @@ class Leadership:
         self._timing = timing
         self._clock = clock
         self._reason_not_to_lead = reason_not_to_lead
-        self._yield_at: float | None = None
-        """When a leader gives up the Lease; None without a reason not to lead, infinity once that is over."""
+        self._unfit_since: float | None = None
+        """Since when there is a reason not to lead; infinity once the Lease was given up for it."""
         self._withdrawn = False
         self._writing = asyncio.Lock()
         self._until = 0.0
@@ -198,12 +198,12 @@ class Leadership:
         """
         reason, now = self._reason_not_to_lead(), self._clock()
         if reason is None:
-            self._yield_at = None
+            self._unfit_since = None
             return False
-        self._yield_at = self._yield_at or now + YIELD_SECONDS
-        if now < self._yield_at:
+        self._unfit_since = self._unfit_since or now
+        if now - self._unfit_since < YIELD_SECONDS:
             return False
-        self._yield_at = math.inf
+        self._unfit_since = math.inf
         if self.leads:
             self._log.warning("releasing the lease", reason=reason, transition=self.transition)
         return self.leads
@@ -236,7 +236,7 @@ class Leadership:
         if spec.holder_identity not in {None, "", self._candidate.identity}:
             # The holder's own value counts: in a rolling update its settings may differ from this replica's.
             wait += max(self._timing.duration, spec.lease_duration_seconds or 0)
-        if self._yield_at is not None:
+        if self._unfit_since is not None:
             wait += self._timing.duration
         return self._seen_at + wait
 

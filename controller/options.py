@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-import msgspec
-
 from controller.watch.agent_coverage import AgentPods, read_agent_pods
-from kube.dra import CustomCards
 from modes.resource_names import ONE_GPU_RESOURCE, ResourceNames, per_gpu_names
 from service.options import (
     LOCALHOST,
@@ -60,9 +57,6 @@ def _parsed(flag: str, read: Callable[[str], Value], hint: str = "") -> Callable
 
 _agents = _parsed(
     "--agent-pods:", read_agent_pods, "; set nodeSelector, affinity and tolerations as in a pod's spec"
-)
-_custom_driver = _parsed(
-    "--custom-driver:", msgspec.json.Decoder(CustomCards).decode, ', such as {"driver":"gpu.example.com"}'
 )
 _link = _parsed("--page-link", read_link)
 _names = _parsed("--gpu-resource", per_gpu_names)
@@ -220,16 +214,6 @@ class ControllerOptions:
             parse=_agents,
         ),
     ] = None
-    custom_drivers: Annotated[
-        tuple[CustomCards, ...],
-        Flag(
-            "Custom DRA driver of mode dra, as in resources.custom of a policy: its cards count too.",
-            name="--custom-driver",
-            metavar="JSON",
-            default="none",
-            parse=_custom_driver,
-        ),
-    ] = ()
     claim_templates: Annotated[
         bool,
         Flag("Make the ResourceClaimTemplates of pods in mode dra (needs rights to create and delete them)."),

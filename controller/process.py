@@ -203,10 +203,9 @@ class ControllerProcess:
             BackgroundTask("mounted certificate", partial(self._certificate.follow, beat), POLL_SECONDS),
         ]
         if self._templates is not None:
-            custom = self._options.custom_drivers
             tasks += [
-                self._watch("watch of claimable cards", offered_slices(custom), state.watched_offers),
-                self._watch("watch of claims", card_claims(custom), state.watched_claims),
+                self._watch("watch of claimable cards", offered_slices(), state.watched_offers),
+                self._watch("watch of claims", card_claims(), state.watched_claims),
                 self._watch("watch of claim templates", templates(), self._templates.watched),
             ]
         if self._policies is not None:

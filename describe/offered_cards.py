@@ -10,37 +10,24 @@ from cluster.listing import list_all, pages
 from controller.pods.pod_claim import UNANSWERED, Note
 from controller.watch.card_claims import card_claims
 from controller.watch.claim_cards import offered_slices
-from kube.dra import CustomCards
 from ledger.claim_room import ClaimRoom, room_of
 from ledger.claimed_cards import ClaimedCards
 from ledger.why_claim import ShareClaim
 from modes.gpu_kinds import GpuKinds
 
 
-async def put_slices(
-    api: ApiServer, cards: ClaimedCards, driver: str | None = None, custom: CustomCards | None = None
-) -> None:
+async def put_slices(api: ApiServer, cards: ClaimedCards, driver: str | None = None) -> None:
     """List the ResourceSlices of a driver; None for all drivers whose cards shares may be of.
 
     Raises:
         UNANSWERED: they cannot be listed.
     """
-    found = offered_slices(filter(None, [custom]))
+    found = offered_slices()
     if driver is not None:
         found = replace(found, fields={"fieldSelector": f"spec.driver={driver}"})
     async for page, _ in pages(api, found):
         for each in page:
             cards.put_slice(each)
-
-
-async def put_claims(api: ApiServer, cards: ClaimedCards, custom: CustomCards | None = None) -> None:
-    """List the ResourceClaims of all namespaces.
-
-    Raises:
-        UNANSWERED: they cannot be listed.
-    """
-    for each in await list_all(api, card_claims(filter(None, [custom]))):
-        cards.put_claim(each)
 
 
 async def read_room(
@@ -59,12 +46,13 @@ async def read_room(
     if claim.asked is None:
         return None
     try:
-        await put_slices(api, cards, claim.driver, claim.custom)
+        await put_slices(api, cards, claim.driver)
     except UNANSWERED as error:
         note("ResourceSlices, which show the cards", error)
         return None
     try:
-        await put_claims(api, cards, claim.custom)
+        for each in await list_all(api, card_claims()):
+            cards.put_claim(each)
     except UNANSWERED as error:
         note("ResourceClaims of all namespaces, which show what is free of the cards", error)
         known = False

@@ -129,7 +129,7 @@ class WhyQuery:
         if not summary.lacks_slices:
             return summary
 
-        def accepts(name: str) -> bool | None:
+        def accepts(name: str) -> bool:
             return known is None or (name in known and own.accept(known[name].fact))
 
         return replace(summary, free=await self._free(pod, accepts))
@@ -151,7 +151,7 @@ class WhyQuery:
                 self._note("Nodes, which show where its own nodeSelector and affinity allow it to run", error)
             return None
 
-    async def _free(self, pod: SeenPod, accepts: Callable[[str], bool | None]) -> FreeNodes | None:
+    async def _free(self, pod: SeenPod, accepts: Callable[[str], bool]) -> FreeNodes | None:
         try:
             views = map(view_of, await list_all(self._api, gpu_ledgers()))
         except UNANSWERED as error:

@@ -33,10 +33,9 @@ _ADVICE: tuple[tuple[str, str], ...] = (
     ("the container runtime was not asked", "check agent.runtimeSocket, or set agent.cdiEnabled: true"),
     (
         "runs CDI devices without their limit|is not known to obey CDI|is not of the form containerd",
-        "upgrade the container runtime, or choose another agent.deviceListStrategy",
+        "use containerd 1.7 or newer, or CRI-O 1.23 or newer",
     ),
     ("no CDI specification in", "set agent.driverRoot, or run nvidia-ctk cdi generate on the node"),
-    ("CDI specifications cannot be read", "repair the file that it names, in the node's CDI folders"),
     ("nvidia-ctk", _TOOLKIT),
     ("another agent runs on this node", "end one of the two agents"),
     ("some cards shall stay whole", "use mode per-gpu in the agent's policy, or leave agent.divide empty"),
@@ -74,15 +73,15 @@ _ADVICE: tuple[tuple[str, str], ...] = (
     ("its driver asks for", "drain the GPU, do what the driver asks for, and it is offered again"),
     ("it is in MIG mode", "turn MIG off, or keep the agent away from the node"),
     ("its errors cannot be watched", "run nvidia-smi on the node, and read the agent's log"),
-    ("holds it as", "wait until that pod has ended, or delete it: then the GPU is offered by itself"),
+    (
+        "holds it as|hold slices of it",
+        "wait until these pods have ended, or delete them: then the GPU is offered by itself",
+    ),
     (
         "DRA driver .* offers it too",
         "GPUCluster: label the node nvidia.com/gpu.deploy.dra-driver=false; else uninstall one of the two",
     ),
-    (
-        "device IDs .* name no card",
-        f"{_TWO_PLUGINS}; agent.trustedResources if that plugin offers other cards only",
-    ),
+    ("device IDs .* name no card", f"{_TWO_PLUGINS}, or have that plugin name cards by UUID"),
     ("another device plugin offers it too", f"{_TWO_PLUGINS}, or leave the card out of agent.divide"),
     (r"Xid \d+", _XID),
     # Of the agent's process and pod.

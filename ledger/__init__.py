@@ -11,7 +11,6 @@ PUBLIC = (
     "instance_worth",
     "ledger",
     "messages",
-    "node_capacity",
     "own_demands",
     "owners",
     "placement_request",

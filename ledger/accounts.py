@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from ledger.pool_room import left_on_cards
 from modes.facts import NodeFact, PodFact
+from modes.fraction import Fraction
 from modes.units import POOL, Gpu, Unit
 
 _Key = TypeVar("_Key")
@@ -114,16 +114,24 @@ class NodeAccount:
         return max(0, self.offered.get(unit, 0) - self.taken.get(unit, 0))
 
     def pool_state(self) -> tuple[int, ...]:
-        """Free slices of each card of the pool, sorted; one sum if the cards are unknown."""
-        fact = self._fact
-        if fact is None or not fact.pool_cards:
+        """Free slices of each card of the pool, sorted; one sum if the cards are unknown.
+
+        Slices that pods took after the agent's report count as the agent will place them: on the card with
+        the least sufficient room, else on the freest ones. Slices freed since are of an unknown card.
+        """
+        cards = self._fact.pool_cards if self._fact is not None else ()
+        since = self.taken.get(POOL, 0) - sum([held for _, held in cards])
+        if self._fact is None or not cards or since < 0:
             return (self.free_of(POOL),)
-        claims = reversed(self.claims.values())
-        latest = (amount for claim in claims for unit, amount in claim.takes if unit is POOL)
-        per_card = fact.pooled // len(fact.pool_cards)
-        taken = self.taken.get(POOL, 0)
-        left = left_on_cards([held for _, held in fact.pool_cards], per_card, taken, latest)
-        return left if left is not None else (self.free_of(POOL),)
+        left = [max(0, self._fact.pooled // len(cards) - held) for _, held in cards]
+        new: list[int] = []
+        for claim in reversed(self.claims.values()):
+            taken = min(since, sum([amount for unit, amount in claim.takes if unit is POOL]))
+            new.append(taken)
+            since -= taken
+        for slices in reversed(new):
+            _give(left, slices)
+        return tuple(sorted(left))
 
     def free_units(self) -> dict[Unit, int]:
         """What is free of each unit that the node offers, never negative; without cordoned GPUs."""
@@ -140,3 +148,34 @@ class NodeAccount:
         self.memory_free -= sign * claim.memory_bytes
         for name, amount in claim.extended:
             _add(self.extended, name, sign * amount)
+
+
+def has_room(free: Sequence[int], fraction: Fraction) -> bool:
+    """Whether each container finds its slices on one card, if the agent assigns them one after the other.
+
+    Args:
+        free: free slices of each card, or their sum if the cards are unknown.
+        fraction: the pod's fraction.
+    """
+    if len(free) == 1:
+        return free[0] >= fraction.slices
+    left = list(free)
+    return all(take_from_one(left, slices) for slices in fraction.pieces)
+
+
+def take_from_one(left: list[int], slices: int) -> bool:
+    """Take slices from the card with the least sufficient room; return False if no card has enough."""
+    fitting = [each for each in left if each >= slices]
+    if fitting:
+        left[left.index(min(fitting))] -= slices
+    return bool(fitting)
+
+
+def _give(left: list[int], slices: int) -> None:
+    """Take slices from the card with the least sufficient room, else from the freest cards."""
+    if take_from_one(left, slices):
+        return
+    for at in sorted(range(len(left)), key=lambda at: -left[at]):
+        given = min(left[at], slices)
+        left[at] -= given
+        slices -= given

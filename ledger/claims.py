@@ -12,7 +12,7 @@ from ledger.claimed_cards import CardKind
 from ledger.placement.gpu_kinds import named_models
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from modes.claim import are_large_enough, most_sizes, needs_sizes
-from modes.gpu_kinds import EVERY_KIND, GpuKinds
+from modes.gpu_kinds import EVERY_KIND
 
 
 def needs_cards(request: PlacementRequest) -> bool:
@@ -33,7 +33,10 @@ def claimed(request: PlacementRequest, cards: Mapping[CardKind, int]) -> Placeme
         cards: number of offered cards by kind.
     """
     share, demands = request.share, request.demands
-    known = _accepted(demands.kinds, cards)
+    known = Counter[int]()
+    for (model, mib), number in cards.items():
+        if demands.kinds.takes_model(model):
+            known[mib] += number
     if cards and not known:
         return _no_such_model(share.driver or "", cards)
     if demands.assume is not None and not cards:
@@ -54,15 +57,6 @@ def claimed(request: PlacementRequest, cards: Mapping[CardKind, int]) -> Placeme
     frequent = sorted({*sizes} - smallest, key=lambda mib: (-known[mib], mib))[: most - len(smallest)]
     chosen = sorted({*smallest, *frequent})
     return Placement((), chosen[0] if share.writes_limits else 0, (), cards=tuple(chosen))
-
-
-def _accepted(kinds: GpuKinds, cards: Mapping[CardKind, int]) -> Counter[int]:
-    """Return the cards of models that a pod accepts, by their MiB."""
-    accepted = Counter[int]()
-    for (model, mib), number in cards.items():
-        if kinds.takes_model(model):
-            accepted[mib] += number
-    return accepted
 
 
 def _no_such_model(driver: str, cards: Mapping[CardKind, int]) -> Unschedulable:

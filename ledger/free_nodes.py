@@ -31,9 +31,8 @@ class FreeNodes:
     """Whether only nodes with a running agent were searched, because nothing else limits the pod."""
     shut_out: int = 0
     """Nodes that have all these GPUs but do not satisfy the pod's own node demands."""
-    not_compared: int = 0
-    """Nodes that have all these GPUs but were not checked against the pod's node demands, which are too long.
-    If there are any, all other counts are lower bounds."""
+    not_compared: bool = False
+    """Whether no node was searched, because the pod's own node demands are too long to compare with all."""
 
 
 def amounts_of(pod: PodFact) -> Amounts:
@@ -76,10 +75,10 @@ class FreeNodesSearch:
 
     Args:
         wanted: what the pod requires of a node.
-        accepts: whether the pod's node demands accept a node, by its name; None if that was not checked.
+        accepts: whether the pod's node demands accept a node, by its name.
     """
 
-    def __init__(self, wanted: Wanted, accepts: Callable[[str], bool | None]) -> None:
+    def __init__(self, wanted: Wanted, accepts: Callable[[str], bool]) -> None:
         self._wanted = wanted
         self._accepts = accepts
         self._takes_another = len(wanted.amounts) == 1 and isinstance(wanted.amounts[0][0], Gpu)
@@ -114,11 +113,10 @@ class FreeNodesSearch:
         """Whether a node accepts pods now, and limits them."""
         return node.usable and (node.agent_serves or not self._wanted.by_agent)
 
-    def _count(self, name: str, left: list[int], *, is_accepted: bool | None) -> None:
+    def _count(self, name: str, left: list[int], *, is_accepted: bool) -> None:
         found = self.found
         if not is_accepted:
-            found.shut_out += is_accepted is not None
-            found.not_compared += is_accepted is None
+            found.shut_out += 1
             return
         ranked = sorted([*found.most, (name, min(left))], key=lambda each: (-each[1], each[0]))
         found.most = tuple(ranked[:MAX_NODES_NAMED])
@@ -130,7 +128,7 @@ class FreeNodesSearch:
 def free_nodes(
     nodes: Iterable[NodeView],
     wanted: Wanted,
-    accepts: Callable[[str], bool | None] = lambda _: True,
+    accepts: Callable[[str], bool] = lambda _: True,
     with_agent: Collection[str] = (),
 ) -> FreeNodes:
     """Search published views of all known nodes.
@@ -138,7 +136,7 @@ def free_nodes(
     Args:
         nodes: all known nodes.
         wanted: what the pod requires of a node.
-        accepts: whether the pod's node demands accept a node, by its name; None if that was not checked.
+        accepts: whether the pod's node demands accept a node, by its name.
         with_agent: names of nodes with a running agent.
     """
     search = FreeNodesSearch(wanted, accepts)

@@ -12,8 +12,11 @@ from kube.dra import CLAIM_NAME
 from kube.names import (
     AGENT_TAINT,
     CORDON_ANNOTATION,
+    GPU_COUNT_LABEL,
     GPU_MEMORY_LABEL,
     GPU_PRODUCT_LABEL,
+    GPU_REPLICAS_LABEL,
+    GPU_RESOURCE,
     MAX_LABEL_VALUE,
     QUOTA_GATE,
     is_label_value,
@@ -36,7 +39,6 @@ from kube.quantity import milli, rounded_up, whole
 from kube.resource_requests import Container, effective_request, is_extended
 from ledger.claimed_cards import MAX_PARTS
 from ledger.instance_worth import with_instance_worth
-from ledger.node_capacity import instances_by_number, pool_of, slices_by_index
 from ledger.owners import owner_key
 from ledger.placement_request import MAX_EXTENDED
 from ledger.queue_names import queue_keys
@@ -45,7 +47,7 @@ from modes.facts import UNLIMITED, NodeFact, PodFact, QuotaWait
 from modes.fraction import Fraction
 from modes.memory_text import memory_mib
 from modes.resource_names import ResourceNames
-from modes.units import Amounts, Gpu, Unit, unit_order
+from modes.units import POOL, Amounts, Gpu, Profile, Unit, unit_order
 
 MAX_MEMORY_VALUES = 64
 """Values of nvidia.com/gpu.memory that a pod requires: more than a cluster has kinds of GPU."""
@@ -126,6 +128,81 @@ def node_fact(node: Node, names: ResourceNames) -> NodeFact:
         extended=dict(_others(offered, names)[:MAX_OFFERED]),
         cordoned=indices_of((node.metadata.annotations or {}).get(CORDON_ANNOTATION, "")),
     )
+
+
+def slices_by_index(amounts: Mapping[str, str | int], names: ResourceNames) -> tuple[tuple[int, int], ...]:
+    """Return (index, slices) of each GPU, by index, from a node's allocatable or capacity.
+
+    Raises:
+        ValueError: an amount is not a whole number.
+    """
+    return tuple(
+        sorted(
+            (unit, whole(amount))
+            for name, amount in amounts.items()
+            if isinstance(unit := names.unit(name), Gpu)
+        )
+    )
+
+
+def instances_by_number(
+    allocatable: Mapping[str, str | int], names: ResourceNames
+) -> tuple[tuple[int, int], ...]:
+    """Return (number of a profile, MIG instances), by number, from a node's allocatable.
+
+    The kubelet keeps reporting zero for profiles that a node no longer has, so these are left out. If all GPU
+    amounts are zero, the device plugin is away, and all profiles are returned.
+
+    Raises:
+        ValueError: an amount is not a whole number.
+    """
+    found = [
+        (unit.number, whole(amount))
+        for name, amount in allocatable.items()
+        if isinstance(unit := names.unit(name), Profile)
+    ]
+    if not found:
+        return ()
+    is_away = not any(whole(amount) for name, amount in allocatable.items() if names.counts(name))
+    return tuple(sorted(each for each in found if each[1] or is_away))
+
+
+def pool_of(
+    amounts: Mapping[str, str | int],
+    capacity: Mapping[str, str | int],
+    labels: Mapping[str, str],
+    names: ResourceNames,
+) -> tuple[str, int, int]:
+    """Return the name, slices and number of GPUs of a node's pool; an empty name without a pool.
+
+    Of several names, the one with most slices is the pool. A node that offers nothing else keeps its pool
+    without slices while its device plugin is away, if its capacity or its labels still show GPUs.
+
+    Args:
+        amounts: the node's allocatable.
+        capacity: its capacity, which counts a device plugin that is away for some minutes.
+        labels: its labels, of which those of GPU feature discovery state the number of GPUs; 0 if none does.
+        names: the names to count.
+
+    Raises:
+        ValueError: an amount is not a whole number.
+    """
+    found = {
+        name: (whole(amounts[name]), whole(capacity.get(name, 0)), name != GPU_RESOURCE)
+        for name in names.pooled
+        if name in amounts
+    }
+    name = max(found, key=lambda each: found[each], default="")
+    slices, once, _ = found.get(name, (0, 0, False))
+    counted, replicas = (
+        label_number(labels.get(each)) or 0 for each in (GPU_COUNT_LABEL, GPU_REPLICAS_LABEL)
+    )
+    if slices:
+        return name, slices, slices // replicas if replicas else min(slices, counted)
+    has_others = any(names.unit(each) not in {None, POOL} for each in amounts)
+    if not name or has_others or not (once or counted):
+        return "", 0, 0
+    return name, 0, once // replicas if once and replicas else counted
 
 
 def _is_passing(key: str) -> bool:

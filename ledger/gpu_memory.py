@@ -46,13 +46,6 @@ class GpuMemory(NamedTuple):
 NO_MEMORY = GpuMemory()
 
 
-class _Card(NamedTuple):
-    """One card; 0 if a value is unknown."""
-
-    mib: int
-    slices: int
-
-
 def memory_of_pod(pod: PodFact, node: NodeFact | None) -> GpuMemory:
     """Return the MiB that a pod holds on its node (None: no node, or an unknown one)."""
     if pod.sharing > 1 and not pod.in_slices:
@@ -76,7 +69,7 @@ def _of_unit(unit: Unit, amount: int, pod: PodFact, node: NodeFact | None) -> Gp
     if isinstance(unit, Gpu):
         mib = node.card_mib((unit,)) if node is not None else _required_mib(pod)
         per_gpu = node.slices_per_gpu if node is not None else 0
-        return _share(pod, _Card(mib or 0, per_gpu), amount)
+        return _share(pod, mib or 0, per_gpu, amount)
     profile = profile_on(unit, pod, node)
     if profile is not None:
         return GpuMemory(amount * mib_of_instance(pod, node, profile))
@@ -117,41 +110,36 @@ def _of_pool(pod: PodFact, pooled: int, node: NodeFact | None) -> GpuMemory:
         mib = (node.gpu_mib if node is not None else _required_mib(pod)) or 0
         if pod.share is not None:
             return _part(mib, *pod.share)
-        return _share(pod, _Card(mib, 0), slices).times(gpus)
-    card = _Card(node.gpu_mib or 0, max(1, node.pooled // node.pooled_gpus))
-    whole, rest = divmod(pooled, card.slices)
-    found = _share(pod, card, card.slices).times(whole)
-    return found.plus(_share(pod, card, rest)) if rest else found
+        return _share(pod, mib, 0, slices).times(gpus)
+    mib, per_gpu = node.gpu_mib or 0, max(1, node.pooled // node.pooled_gpus)
+    whole, rest = divmod(pooled, per_gpu)
+    found = _share(pod, mib, per_gpu, per_gpu).times(whole)
+    return found.plus(_share(pod, mib, per_gpu, rest)) if rest else found
 
 
-def _share(pod: PodFact, card: _Card, slices: int) -> GpuMemory:
-    """The share by the pod's label, as far as its slices of one card agree with it."""
-    if pod.in_slices and (pod.asked_mib or card.slices):
-        per_gpu = card.slices or USUAL_SLICES
-        return _part(card.mib, min(slices, per_gpu), per_gpu)
-    if not card.mib:
+def _share(pod: PodFact, card_mib: int, per_gpu: int, slices: int) -> GpuMemory:
+    """The share by the pod's label, as far as its slices of one card agree with it; 0 if one is unknown."""
+    if pod.in_slices and (pod.asked_mib or per_gpu):
+        per_gpu = per_gpu or USUAL_SLICES
+        return _part(card_mib, min(slices, per_gpu), per_gpu)
+    if not card_mib:
         if pod.asked_mib:
             return GpuMemory(pod.asked_mib)
-        return _part(0, slices, card.slices) if card.slices else _part(0, *_at_most_one(pod.share))
-    asked = pod.asked_mib
-    if pod.share is not None:
-        asked = card.mib * pod.share[0] // pod.share[1]
-    if not card.slices:
-        return GpuMemory(min(asked or card.mib, card.mib))
-    most = card.mib * slices // card.slices
+        of_label = pod.share if pod.share is not None and pod.share[0] < pod.share[1] else (1, 1)
+        return _part(0, *((slices, per_gpu) if per_gpu else of_label))
+    asked = card_mib * pod.share[0] // pod.share[1] if pod.share is not None else pod.asked_mib
+    if not per_gpu:
+        return GpuMemory(min(asked or card_mib, card_mib))
+    most = card_mib * slices // per_gpu
     if not asked:
         return GpuMemory(most)
     # In some clusters users can change labels later; slices cannot change.
-    return GpuMemory(min(most, max(asked, card.mib * (slices - 1) // card.slices + 1)))
+    return GpuMemory(min(most, max(asked, card_mib * (slices - 1) // per_gpu + 1)))
 
 
 def _part(mib: int, share: int, one: int) -> GpuMemory:
     """A part of one card."""
     return GpuMemory(mib * share // one) if mib else GpuMemory(0, -(-share * _PARTS // one))
-
-
-def _at_most_one(share: tuple[int, int] | None) -> tuple[int, int]:
-    return share if share is not None and share[0] < share[1] else (1, 1)
 
 
 def _required_mib(pod: PodFact) -> int:

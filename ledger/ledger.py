@@ -9,7 +9,6 @@ import msgspec
 from ledger.claims import claimed
 from ledger.ledger_writer import LedgerWriter
 from ledger.placement.expected_pods import ExpectedPods
-from ledger.placement.label_index import TooMuchWorkError
 from ledger.placement_request import (
     AllocatedShare,
     AllocationResult,
@@ -20,7 +19,7 @@ from ledger.placement_request import (
     RequestedShare,
     Unschedulable,
 )
-from ledger.quota_usage import QuotaUsage, Used
+from ledger.quota_usage import QuotaUsage, Used, exceeded
 from ledger.reservations import LIFETIME_SECONDS, MAX_RESERVATIONS, Reservation, expected_pod
 from modes.facts import PodFact
 
@@ -36,7 +35,7 @@ class Ledger(LedgerWriter):
     def __init__(
         self,
         most_reservations: int = MAX_RESERVATIONS,
-        on_promise: Callable[[str | None], None] | None = None,
+        on_promise: Callable[[str | None], None] = lambda _: None,
     ) -> None:
         """`on_promise` is the attribute of this name."""
         super().__init__(most_reservations, on_promise)
@@ -62,8 +61,7 @@ class Ledger(LedgerWriter):
         accounting = request.accounting
         if accounting.reservation is not None:
             self.release(accounting.reservation)
-        if accounting.owner and self._owners.follow(accounting.owner):
-            self._notify_owner(accounting.owner)
+        self._follow(accounting.owner)
         existing = request.demands.existing
         stays: AllocatedShare | None = None
         if existing is not None:
@@ -72,7 +70,8 @@ class Ledger(LedgerWriter):
             if self._is_counted(request, allocated):
                 if stays is not None and not self._lost_gate(request):
                     return stays
-                self._release_former(request)
+                if request.demands.reservation is not None and accounting.reservation is not None:
+                    self.release(request.demands.reservation)
             elif existing.cards:
                 # The pod's author may have invented them: a claim of such sizes takes whole cards.
                 stays = None
@@ -84,6 +83,12 @@ class Ledger(LedgerWriter):
         if name is not None:
             self._reserve(request, result, now)
         return result
+
+    def _follow(self, owner: str) -> None:
+        """Report the pods of an owner that was not requested recently."""
+        if owner and self._owners.follow(owner):
+            for node in self._owners.on_nodes(owner):
+                self.on_promise(node)
 
     def _reserve(self, request: PlacementRequest, allocated: AllocatedShare, now: float) -> None:
         """Reserve a pod's place; if there are too many reservations, an old one ends."""
@@ -178,9 +183,9 @@ class Ledger(LedgerWriter):
         quotas = request.accounting.quotas
         if not quotas:
             return None
-        return usage.passed_by(
-            self._need(request, allocated), quotas, self._largest_mib_for(request, allocated)
-        )
+        need, largest = self._need(request, allocated), self._largest_mib_for(request, allocated)
+        found = (exceeded(quota, usage.of(quota), need, largest) for quota in quotas)
+        return next((over for over in found if over is not None), None)
 
     def _options(self, request: PlacementRequest) -> list[Placement] | Unschedulable:
         """The placements that a pod can have, the best first; a claim has one, and the scheduler the rest."""
@@ -217,12 +222,6 @@ class Ledger(LedgerWriter):
             return None
         return existing.placed(other_memory_values=options[0].other_memory_values)
 
-    def _release_former(self, request: PlacementRequest) -> None:
-        """Release the pod's reservation of an earlier review; not in a dry run."""
-        former = request.demands.reservation
-        if former is not None and request.accounting.reservation is not None:
-            self.release(former)
-
     def _reservation_name(self, request: PlacementRequest) -> str | None:
         """The reservation's name; None if none is requested.
 
@@ -237,10 +236,7 @@ class Ledger(LedgerWriter):
         return accounting.reservation if former is None or self.is_reserved(former) else former
 
     def _learn(self, request: PlacementRequest, share: RequestedShare) -> None:
-        """Learn from a pod that arrived: its share, and the classes of nodes that it accepts.
-
-        A pod whose demands take too long to compare with all nodes teaches nothing.
-        """
+        """Learn from a pod that arrived: its share, and the classes of nodes that it accepts."""
         if not share.mode_type.prices_node_classes:
             return
         if share is not request.share:
@@ -249,12 +245,7 @@ class Ledger(LedgerWriter):
         expected = self._expected.get(per_gpu)
         if expected is None:
             expected = self._expected[per_gpu] = ExpectedPods(per_gpu)
-        try:
-            known = self._finder.select(request).expected
-            is_time = expected.learn(share, known, lambda: self._finder.accepting(request))
-        except TooMuchWorkError:
-            return
-        if is_time:
+        if expected.learn(share, self._finder.accepting(request)):
             self._node_index.set_prices(expected.renewed(self._node_index.classes.values()))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
 
-from ledger.accounts import Claim, ClaimKey, NodeAccount
+from ledger.accounts import ClaimKey, NodeAccount
 from ledger.card_view import cards_of_node
 from ledger.claimed_cards import ClaimedCards
 from ledger.owners import GpuModel, Owners, Replicas
@@ -15,7 +15,7 @@ from ledger.placement.waiting import PendingPods
 from ledger.placement_request import Quota
 from ledger.quota_line import QuotaLine
 from ledger.quota_usage import QuotaUsage, Used
-from ledger.totals import CardTotals, RunningCardTotals, Totals
+from ledger.totals import CardTotals, RunningSums, Totals, card_totals_of
 from ledger.view import LedgerView, NodeView, PendingView, node_view, pending_view, queue_of
 from modes.facts import NodeFact, PodKey
 from modes.mig_profiles import MigCard
@@ -38,7 +38,9 @@ class LedgerReader:
         """Cards that pods can claim, and what claims hold; the scheduler counts what is free on them."""
         self.line = QuotaLine(self._usage, self.largest_mib)
         """The pods that wait for a quota."""
-        self._card_totals = RunningCardTotals(self.cards, self._takes_pods)
+        self._card_totals = RunningSums(
+            lambda name: card_totals_of(self.cards.on(name), takes_pods=self._takes_pods(name))
+        )
 
     def view(self) -> LedgerView:
         """All nodes with GPUs, and all pending claims."""
@@ -102,12 +104,11 @@ class LedgerReader:
 
     def totals(self) -> Totals:
         """Sums over all nodes, in time that grows with the nodes that have changed since the last call."""
-        self._node_index.flush()
-        return self._node_index.totals.sum()
+        return self._node_index.totals()
 
     def card_totals(self) -> Mapping[str, CardTotals]:
         """Sums of the cards of each DRA driver, in time that grows with the nodes that have changed."""
-        return self._card_totals.by_driver()
+        return {driver: CardTotals(*amounts) for driver, amounts in self._card_totals.sums().items()}
 
     def pending_slices(self) -> int:
         """Slices of pods and reservations without a node."""
@@ -151,11 +152,6 @@ class LedgerReader:
     def _takes_pods(self, name: str) -> bool:
         fact = self.fact(name)
         return fact is not None and fact.usable
-
-    def reserved(self, node: str | None) -> list[Claim]:
-        """Return what is reserved on a node, or for pods without one, the oldest first."""
-        claims = (self._account(node) if node is not None else self._pending).claims
-        return [claim for claim in claims.values() if claim.is_reserved]
 
     def replicas(self, name: str) -> tuple[Replicas, ...]:
         """Replicas on a node, of owners that were requested recently."""

@@ -28,7 +28,7 @@ class LedgerWriter(LedgerReader):
     def __init__(
         self,
         most_reservations: int = MAX_RESERVATIONS,
-        on_promise: Callable[[str | None], None] | None = None,
+        on_promise: Callable[[str | None], None] = lambda _: None,
     ) -> None:
         """`on_promise` is the attribute of this name."""
         super().__init__()
@@ -201,22 +201,13 @@ class LedgerWriter(LedgerReader):
         self._reservations.add(reservation)
         self._usage.add(reservation.claim, reservation.gpu_memory)
         self._add_claim(reservation.key, reservation.claim)
-        self._notify(reservation)
+        self.on_promise(reservation.claim.promised_node)
 
     def _end(self, reservation: Reservation) -> None:
         self._reservations.remove(reservation)
         self._usage.remove(reservation.claim, reservation.gpu_memory)
         self._remove_claim(reservation.key, reservation.claim)
-        self._notify(reservation)
-
-    def _notify(self, reservation: Reservation) -> None:
-        if self.on_promise is not None:
-            self.on_promise(reservation.claim.promised_node)
-
-    def _notify_owner(self, owner: str) -> None:
-        if self.on_promise is not None:
-            for node in self._owners.on_nodes(owner):
-                self.on_promise(node)
+        self.on_promise(reservation.claim.promised_node)
 
     def _add_claim(self, key: ClaimKey, claim: Claim) -> None:
         """Add a claim to its node, or to the pending ones; the inverse of `_remove_claim`."""

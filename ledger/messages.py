@@ -8,7 +8,7 @@ import msgspec
 
 from kube.names import MAX_LABEL_VALUE, MAX_NAME
 from ledger.owners import Replicas
-from ledger.placement.preference import family_requests
+from ledger.placement.choice import family_requests
 from ledger.placement_request import (
     MAX_OWNER,
     OverQuota,

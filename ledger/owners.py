@@ -5,7 +5,7 @@ All of it comes from pods and reservations, so a ledger that is built from a lis
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Annotated, ClassVar, TypeVar
@@ -93,13 +93,11 @@ class Owners:
 
     def replicas(self, claims: Iterable[Claim]) -> tuple[Replicas, ...]:
         """Return the replicas among the claims of one node, for recently requested owners."""
-        found: dict[str, list[int]] = {}
+        found: defaultdict[str, list[int]] = defaultdict(list)
         for claim in claims:
             if claim.owner in self._asked:
                 indices = [index_of(unit) for unit, _ in claim.takes]
-                found.setdefault(claim.owner, []).extend(
-                    [Replicas.POOL if index is None else index for index in indices]
-                )
+                found[claim.owner] += [Replicas.POOL if index is None else index for index in indices]
         return tuple([Replicas(owner, tuple(sorted(found[owner]))) for owner in sorted(found)])
 
     def awaited(self, owner: str) -> GpuModel | None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from kube.dra import ClaimNames, DriverName
+from kube.dra import DriverName
 from kube.names import GPU_PRODUCT_LABEL, MAX_LABEL_VALUE, MAX_NAME
 from kube.scheduling import Constraints, Requirement, with_requirement
 from modes.claim_name import MAX_SIZES, NamedShare, named_share
@@ -161,8 +161,6 @@ class RequestedShare(msgspec.Struct, frozen=True, gc=False):
     """The policy's reserve: `fraction.mib` includes one for each container, on top of the request."""
     driver: DriverName | None = None
     """The driver of the pod's claim; None in modes without claims."""
-    claim_names: ClaimNames | None = None
-    """The names in the claim if the driver is a custom one."""
     pool: _ResourceName = ""
     """The one name of the slices in mode pooled; empty in other modes."""
 
@@ -367,8 +365,6 @@ class Unschedulable(msgspec.Struct, frozen=True, omit_defaults=True):
 
     why: str
     """Half a sentence for the user, such as "no node has 4 GPUs"."""
-    is_too_much: bool = False
-    """Whether it is unknown if a node could: the demands take too long to compare with all nodes."""
     is_for_now: bool = False
     """Whether nodes could hold it once pods there end, although it cannot wait for that."""
     lacks_names: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from ledger.accounts import Claim
@@ -67,11 +67,6 @@ class QuotaUsage:
             for at, amount in enumerate(self._cells.get(cell, ())):
                 sums[at] += sign * amount
         return Used(sums[0], sums[1], GpuMemory(sums[2], sums[3]))
-
-    def passed_by(self, need: Used, quotas: Iterable[Quota], largest_mib: int) -> OverQuota | None:
-        """Return the first quota that one more pod would exceed; the arguments are those of `exceeded`."""
-        found = (exceeded(quota, self.of(quota), need, largest_mib) for quota in quotas)
-        return next((over for over in found if over is not None), None)
 
 
 def exceeded(quota: Quota, used: Used, need: Used, largest_mib: int) -> OverQuota | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 
 import msgspec
 
@@ -64,8 +64,8 @@ class Reservations:
         self._most = most
         # The first entry of a plain dict is found only after stepping over all that were removed before it.
         self._by_name: OrderedDict[str, Reservation] = OrderedDict()
-        self._names = {False: _Names(), True: _Names()}
-        """By whether a quota counts them."""
+        self._counts: Counter[tuple[bool, str]] = Counter()
+        """By whether a quota counts them, and by namespace."""
         self._matched_in: dict[str, str] = {}
         """The review in which a reservation matched, by its name."""
 
@@ -81,22 +81,31 @@ class Reservations:
 
         It is the oldest of the namespace if that has its equal share of them, else the oldest of all.
         """
-        names = self._names[has_quota]
-        if len(names.all) < self._most:
+        if len(self._by_name) < self._most:
             return None
-        own = names.of_namespace.get(namespace, ())
-        has_its_share = len(own) * len(names.of_namespace) >= len(names.all)
-        return self._by_name[next(iter(own if has_its_share else names.all))]
+        alike = [(name, count) for (quota, name), count in self._counts.items() if quota == has_quota]
+        every = sum([count for _, count in alike])
+        if every < self._most:
+            return None
+        has_its_share = self._counts[has_quota, namespace] * len(alike) >= every
+        return next(
+            each
+            for each in self._by_name.values()
+            if each.has_quota == has_quota and (not has_its_share or each.claim.namespace == namespace)
+        )
 
     def add(self, reservation: Reservation) -> None:
         """Add a reservation that expires last; the inverse of `remove`."""
         self._by_name[reservation.name] = reservation
-        self._names[reservation.has_quota].add(reservation)
+        self._counts[reservation.has_quota, reservation.claim.namespace] += 1
 
     def remove(self, reservation: Reservation) -> None:
         """Remove a reservation; the inverse of `add`."""
         del self._by_name[reservation.name]
-        self._names[reservation.has_quota].remove(reservation)
+        key = reservation.has_quota, reservation.claim.namespace
+        self._counts[key] -= 1
+        if not self._counts[key]:
+            del self._counts[key]
         self._matched_in.pop(reservation.name, None)
 
     def matches(self, name: str | None, pod: ReservationKey, review: str | None) -> bool:
@@ -117,26 +126,6 @@ class Reservations:
         """The first expired reservation; None if none has expired."""
         first = next(iter(self._by_name.values()), None)
         return first if first is not None and first.expires_at <= now else None
-
-
-class _Names:
-    """Names of reservations, the oldest first."""
-
-    def __init__(self) -> None:
-        self.all: OrderedDict[str, None] = OrderedDict()
-        self.of_namespace: dict[str, OrderedDict[str, None]] = {}
-
-    def add(self, reservation: Reservation) -> None:
-        """Add a name; the inverse of `remove`."""
-        self.all[reservation.name] = None
-        self.of_namespace.setdefault(reservation.claim.namespace, OrderedDict())[reservation.name] = None
-
-    def remove(self, reservation: Reservation) -> None:
-        del self.all[reservation.name]
-        own = self.of_namespace[reservation.claim.namespace]
-        del own[reservation.name]
-        if not own:
-            del self.of_namespace[reservation.claim.namespace]
 
 
 def expected_pod(accounting: Accounting, allocated: AllocatedShare) -> PodFact:

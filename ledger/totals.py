@@ -2,31 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from itertools import zip_longest
 from typing import NamedTuple
 
 from ledger.accounts import NodeAccount
 from ledger.card_view import free_mib
-from ledger.claimed_cards import ClaimedCards
+from ledger.claimed_cards import CardUse
 from modes.units import Gpu
 
+_Amounts = tuple[int, ...]
 
-class RunningSum:
-    """Sums of several numbers over nodes."""
 
-    def __init__(self, numbers: int) -> None:
-        self._nothing = (0,) * numbers
-        self._counted: dict[str, tuple[int, ...]] = {}
-        self.total = self._nothing
+class RunningSums:
+    """Sums of several numbers over nodes, by key. A changed node is counted again when they are next read."""
 
-    def set(self, node: str, amounts: Sequence[int] = ()) -> None:
-        """Count a node with these amounts instead of its former ones; without amounts, remove it."""
-        before, after = self._counted.pop(node, self._nothing), amounts or self._nothing
-        if any(after):
-            # The garbage collector does not track a plain tuple of numbers.
-            self._counted[node] = tuple(after)
-        changes = zip(self.total, before, after, strict=True)
-        self.total = tuple([total - old + new for total, old, new in changes])
+    def __init__(self, count: Callable[[str], Mapping[str, _Amounts]]) -> None:
+        """`count` returns the numbers of one node by key; nothing for a deleted one."""
+        self._count = count
+        self._counted: dict[str, Mapping[str, _Amounts]] = {}
+        self._sums: defaultdict[str, _Amounts] = defaultdict(tuple)
+        self._changed: set[str] = set()
+
+    def note(self, nodes: Iterable[str]) -> None:
+        """Mark nodes as changed, to count them again."""
+        self._changed.update(nodes)
+
+    def sums(self) -> Mapping[str, _Amounts]:
+        """Return the sums that are not zero, in time that grows with the number of changed nodes."""
+        for node in self._changed:
+            for key, amounts in self._counted.pop(node, {}).items():
+                self._add(key, [-each for each in amounts])
+            if found := self._count(node):
+                self._counted[node] = found
+                for key, amounts in found.items():
+                    self._add(key, amounts)
+        self._changed.clear()
+        return {key: amounts for key, amounts in self._sums.items() if any(amounts)}
+
+    def _add(self, key: str, amounts: Iterable[int]) -> None:
+        self._sums[key] = tuple(map(sum, zip_longest(self._sums[key], amounts, fillvalue=0)))
 
 
 class Totals(NamedTuple):
@@ -44,31 +60,7 @@ class Totals(NamedTuple):
     """Slices that bound pods hold beyond the capacity."""
 
 
-class RunningTotals:
-    """The sum over all nodes. A changed node is counted again when the sum is next read."""
-
-    def __init__(self) -> None:
-        self._sum = RunningSum(len(Totals._fields))
-        self._changed: dict[str, NodeAccount] = {}
-
-    def note(self, changed: Mapping[str, NodeAccount]) -> None:
-        """Mark nodes as changed, to add them up again."""
-        self._changed.update(changed)
-
-    def forget(self, name: str) -> None:
-        """Remove a deleted node from the sum."""
-        self._changed.pop(name, None)
-        self._sum.set(name)
-
-    def sum(self) -> Totals:
-        """The current sum, in time that grows with the number of changed nodes."""
-        for name, account in self._changed.items():
-            self._sum.set(name, _totals_of(account))
-        self._changed.clear()
-        return Totals(*self._sum.total)
-
-
-def _totals_of(account: NodeAccount) -> Totals:
+def totals_of(account: NodeAccount) -> Totals:
     """Count one node as `ledger.view.node_view` shows it; zeros if it is unknown or has no GPUs."""
     fact = account.fact
     if fact is None or not fact.has_gpus:
@@ -99,35 +91,10 @@ class CardTotals(NamedTuple):
     """MiB for new claims: those of tainted cards and of nodes that are not usable do not count."""
 
 
-class RunningCardTotals:
-    """The sums by driver. A changed node is counted again when the sums are next read."""
-
-    def __init__(self, cards: ClaimedCards, takes_pods: Callable[[str], bool]) -> None:
-        self._cards = cards
-        self._takes_pods = takes_pods
-        self._sums: dict[str, RunningSum] = {}
-        self._changed: set[str] = set()
-
-    def note(self, nodes: Iterable[str]) -> None:
-        """Mark nodes as changed: their cards, the claims of these, or whether the node takes pods."""
-        self._changed.update(nodes)
-
-    def by_driver(self) -> Mapping[str, CardTotals]:
-        """Return the sums of drivers with cards, in time that grows with the number of changed nodes."""
-        for node in self._changed:
-            of_node = self._count(node)
-            for driver in of_node:
-                self._sums.setdefault(driver, RunningSum(len(CardTotals._fields)))
-            for driver, running in self._sums.items():
-                running.set(node, of_node.get(driver, ()))
-        self._changed.clear()
-        found = {driver: CardTotals(*running.total) for driver, running in self._sums.items()}
-        return {driver: total for driver, total in found.items() if total.cards}
-
-    def _count(self, node: str) -> dict[str, tuple[int, ...]]:
-        takes_pods, found = self._takes_pods(node), dict[str, tuple[int, ...]]()
-        for use in self._cards.on(node):
-            one = 1, use.card.mib, use.claimed_mib, free_mib(use, takes_pods=takes_pods)
-            before = found.get(use.key.driver, CardTotals())
-            found[use.key.driver] = tuple(map(sum, zip(before, one, strict=True)))
-        return found
+def card_totals_of(uses: Iterable[CardUse], *, takes_pods: bool) -> Mapping[str, CardTotals]:
+    """Count the cards of one node, by driver."""
+    found: dict[str, list[_Amounts]] = {}
+    for use in uses:
+        one = 1, use.card.mib, use.claimed_mib, free_mib(use, takes_pods=takes_pods)
+        found.setdefault(use.key.driver, []).append(one)
+    return {driver: CardTotals(*map(sum, zip(*each, strict=True))) for driver, each in found.items()}

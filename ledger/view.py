@@ -224,15 +224,12 @@ def _shares(account: NodeAccount, found: Sequence[tuple[int, ClaimKey]], unit: U
 
 
 def _holding(claim: Claim, unit: Unit) -> Holding:
-    return Holding(claim.namespace, claim.name, _kind(claim), dict(claim.takes)[unit], queue_of(claim))
+    kind: Literal["holder", "promised", "reservation"] = "holder"
+    if claim.node is None:
+        kind = "reservation" if claim.is_reserved else "promised"
+    return Holding(claim.namespace, claim.name, kind, dict(claim.takes)[unit], queue_of(claim))
 
 
 def queue_of(claim: Claim) -> str:
     """Return the key of a claim's ClearML queue; empty without one."""
     return claim.queues[0] if claim.queues else ""
-
-
-def _kind(claim: Claim) -> Literal["holder", "promised", "reservation"]:
-    if claim.node is not None:
-        return "holder"
-    return "reservation" if claim.is_reserved else "promised"

@@ -141,8 +141,6 @@ def _cards(pod: PodSummary, before: str = ": ") -> str:
 def free_there(free: FreeNodes) -> str:
     """Return the free slices of the nodes that a pod could go to."""
     named = ", ".join(f"{name}: {slices}" for name, slices in free.most)
-    if free.not_compared:
-        return f"{named}, and {f'at least {free.others}' if free.others else 'maybe'} more nodes"
     more = "node" if free.others == 1 else "nodes"
     return f"{named}, and {free.others} more {more}" if free.others else named
 
@@ -151,9 +149,9 @@ def left_out(free: FreeNodes) -> str:
     """Return how many nodes the pod's own demands exclude; empty if none."""
     if not free.shut_out:
         return ""
-    least, more = "at least " if free.not_compared else "", " more" if free.most else ""
+    more = " more" if free.most else ""
     nodes = "node has" if free.shut_out == 1 else "nodes have"
-    return f"{least}{free.shut_out}{more} {nodes} such GPUs, but the pod's {OWN_DEMANDS} exclude them"
+    return f"{free.shut_out}{more} {nodes} such GPUs, but the pod's {OWN_DEMANDS} exclude them"
 
 
 def way_out(free: FreeNodes, owner: Creator | None) -> str:

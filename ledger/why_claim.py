@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from kube.dra import SHARES_OF_CARD, CustomCards, part_of_card
+from kube.dra import SHARES_OF_CARD, part_of_card
 from ledger.claim_room import ClaimAsk, ClaimRoom
 from ledger.claimed_cards import ClaimedPart
 from ledger.quoted_text import closed, quoted
@@ -49,8 +49,6 @@ class ShareClaim:
     """Name of the ResourceClaim; empty before Kubernetes has created it."""
     driver: str = ""
     """Name of the driver; empty if neither claim nor template could be read."""
-    custom: CustomCards | None = None
-    """The cards of the driver if it is a custom one."""
     asked: ClaimAsk | None = None
     """What it asks for; None if that is unknown."""
     parts: tuple[ClaimedPart, ...] = ()

@@ -1,8 +1,8 @@
 """The claim of a share: the ResourceClaimTemplate from which Kubernetes makes each pod's ResourceClaim.
 
 The agent's driver offers shares of cards: a fraction asks for the same of any card, and MiB for another
-share of each size. Other drivers offer memory: MiB ask for the same of any card, and a fraction is taken of
-one size, because the limit is written into the pod.
+share of each size. NVIDIA's driver offers memory: MiB ask for the same of any card, and a fraction is taken
+of one size, because the limit is written into the pod.
 
 A template's name says what it asks for, so that admission policies can compare it with the pod's label, and
 ends with a digest of its content: equal shares of one namespace have one template.
@@ -12,23 +12,18 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
-from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Any
 
 import msgspec
 
 from kube.dra import (
+    CAPACITIES,
     CLAIM_NAME,
     DRIVER,
     MEMORY_ATTRIBUTE,
     REQUEST_NAME,
-    SHARE_CAPACITY,
     SHARES_OF_CARD,
-    ClaimNames,
-    CustomCards,
-    DriverName,
 )
 from modes.claim_name import MAX_SIZES
 from modes.fraction import Fraction
@@ -38,11 +33,6 @@ _MAX_ALTERNATIVES = 16
 """Alternatives of all requests of a claim together, so that the scheduler has few combinations to try."""
 _MAX_APART = 2
 """Containers whose parts may be on different cards: the scheduler tries all combinations of cards."""
-_CUSTOM = re.compile(
-    r"device\.driver == '([-.a-z0-9]{1,63})' && '([A-Za-z0-9_]{1,32})' in device\.capacity\['\1'\]", re.ASCII
-)
-_MODELS = re.compile(r"'([A-Za-z0-9_]{1,32})' in device\.attributes\['[-.a-z0-9]{1,63}'\] &&", re.ASCII)
-"""What `_is_custom_card` and `_models` write."""
 _BINARY = ("Mi", "Gi", "Ti", "Pi")
 _DECIMAL = ("", "k", "M")
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -51,7 +41,8 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 class ClaimedShare(msgspec.Struct, frozen=True, gc=False):
     """What the claim of one pod asks for."""
 
-    driver: DriverName
+    driver: str
+    """One of CAPACITIES."""
     fraction: Fraction
     """If several containers share it, each has a request of its own in the claim."""
     sizes: tuple[int, ...] = ()
@@ -62,15 +53,6 @@ class ClaimedShare(msgspec.Struct, frozen=True, gc=False):
     """Kinds of GPU that the pod accepts."""
     any_card: bool = False
     """Whether the parts of two containers may be on different cards; those of more are on one."""
-    custom: ClaimNames | None = None
-    """The names in the claims of a custom driver; None for the agent's driver and NVIDIA's."""
-
-    @property
-    def names(self) -> ClaimNames:
-        """The names in the claim; the DeviceClass of a driver that is not custom has the driver's name."""
-        if self.driver == DRIVER:
-            return ClaimNames(DRIVER, SHARE_CAPACITY)
-        return self.custom or ClaimNames(self.driver)
 
 
 def needs_sizes(fraction: Fraction, driver: str | None) -> bool:
@@ -107,10 +89,8 @@ def template_spec(share: ClaimedShare) -> dict[str, Any]:
     """Return the template's `spec` as the API server stores it.
 
     Raises:
-        ValueError: a fraction without a size, too many or too small sizes, models that are no patterns, or
-        names that CEL would not read as names.
+        ValueError: a fraction without a size, too many or too small sizes, or models that are no patterns.
     """
-    _check_names(share.driver, share.custom)
     fraction, most = share.fraction, most_sizes(share.fraction, share.driver)
     if needs_sizes(fraction, share.driver):
         if not 1 <= len(share.sizes) <= most:
@@ -129,7 +109,7 @@ def template_spec(share: ClaimedShare) -> dict[str, Any]:
         ]
     }
     if parts > 1 and not is_apart:
-        devices["constraints"] = [{"matchAttribute": f"{share.driver}/{share.names.uuid}"}]
+        devices["constraints"] = [{"matchAttribute": f"{share.driver}/uuid"}]
     if share.driver == DRIVER and fraction.gpus > 1 and not (fraction.mib or fraction.is_whole):
         # A container has one limit for all of its cards.
         devices["constraints"] = [{"matchAttribute": f"{DRIVER}/{MEMORY_ATTRIBUTE}"}]
@@ -220,19 +200,19 @@ def _request(
     on the card of another request that does.
     """
     sizes, least = _alternatives(share), share.kinds.min_mib if needs_model else 0
-    models, kind = _models(share) if needs_model else "", _is_custom_card(share)
+    models = _models(share) if needs_model else ""
     if sizes == (0,):
         of_any = _has_memory(share, least, None) if least else ""
-        return {"name": name, "exactly": _subrequest(share, amounts[0], kind, of_any, models)}
+        return {"name": name, "exactly": _subrequest(share, amounts[0], of_any, models)}
     if share.driver != DRIVER:
-        # Drivers report bytes: up to 1 MiB more is the same size.
+        # The driver reports bytes: up to 1 MiB more is the same size.
         is_size = _has_memory(share, sizes[0], sizes[0] + 1)
-        return {"name": name, "exactly": _subrequest(share, amounts[0], kind, is_size, models)}
+        return {"name": name, "exactly": _subrequest(share, amounts[0], is_size, models)}
     above = dict(pairwise(sorted(sizes)))
     of_sizes = [
         {
             "name": f"m{size}",
-            **_subrequest(share, amount, kind, _has_memory(share, size, above.get(size)), models),
+            **_subrequest(share, amount, _has_memory(share, size, above.get(size)), models),
         }
         for size, amount in zip(sizes, amounts, strict=True)
     ]
@@ -242,7 +222,7 @@ def _request(
 def _subrequest(share: ClaimedShare, amount: int, *expressions: str) -> dict[str, Any]:
     """Return a request without a name, or one of several that would do; of whole cards if `amount` is 0."""
     found: dict[str, Any] = {
-        "deviceClassName": share.names.device_class,
+        "deviceClassName": share.driver,
         "allocationMode": "ExactCount",
         "count": share.fraction.gpus,
     }
@@ -250,27 +230,8 @@ def _subrequest(share: ClaimedShare, amount: int, *expressions: str) -> dict[str
         found["selectors"] = selectors
     if amount:
         base, suffixes = (1000, _DECIMAL) if share.driver == DRIVER else (1024, _BINARY)
-        found["capacity"] = {"requests": {share.names.capacity: _quantity(amount, base, suffixes)}}
+        found["capacity"] = {"requests": {CAPACITIES[share.driver]: _quantity(amount, base, suffixes)}}
     return found
-
-
-def custom_cards_of(expressions: Iterable[str]) -> CustomCards | None:
-    """Return the cards of a custom driver that a request's CEL is about; None if there is no such."""
-    expressions = list(expressions)
-    found = next(filter(None, map(_CUSTOM.fullmatch, expressions)), None)
-    if found is None:
-        return None
-    models = next(filter(None, map(_MODELS.match, expressions)), None)
-    cards = CustomCards(found[1], found[2])
-    return msgspec.structs.replace(cards, product_name=models[1]) if models is not None else cards
-
-
-def _is_custom_card(share: ClaimedShare) -> str:
-    """CEL: a DeviceClass that is not ours may have devices of other drivers, and such without memory."""
-    if share.custom is None:
-        return ""
-    driver, capacity = share.driver, share.names.capacity
-    return f"device.driver == '{driver}' && '{capacity}' in device.capacity['{driver}']"
 
 
 def _has_memory(share: ClaimedShare, least: int, above: int | None) -> str:
@@ -284,7 +245,7 @@ def _has_memory(share: ClaimedShare, least: int, above: int | None) -> str:
         bounds = [f"{memory} >= {least}"]
         bounds += [] if above is None else [f"{memory} < {above}"]
     else:
-        capacity = f"device.capacity['{share.driver}'].?{share.names.capacity}"
+        capacity = f"device.capacity['{share.driver}'].?{CAPACITIES[share.driver]}"
         compared = f"{capacity}.orValue(quantity('0')).compareTo"
         bounds = [f"{compared}(quantity('{least}Mi')) >= 0"]
         bounds += [] if above is None else [f"{compared}(quantity('{above}Mi')) < 0"]
@@ -298,16 +259,8 @@ def _models(share: ClaimedShare) -> str:
     if not all(map(is_pattern, share.kinds.models)):
         raise ValueError("the models have a text that is no pattern")
     patterns = "|".join([_regular(pattern) for pattern in share.kinds.models])
-    name, attributes = share.names.product_name, f"device.attributes['{share.driver}']"
-    return f"'{name}' in {attributes} && {attributes}.{name}.matches('(?i)^({patterns})$')"
-
-
-@lru_cache(maxsize=64)
-def _check_names(driver: str, custom: ClaimNames | None) -> None:
-    """Raise ValueError if a name could end its text in an expression, whatever made the share."""
-    msgspec.convert(driver, DriverName)
-    if custom is not None:
-        msgspec.convert(msgspec.structs.asdict(custom), ClaimNames)
+    attributes = f"device.attributes['{share.driver}']"
+    return f"'productName' in {attributes} && {attributes}.productName.matches('(?i)^({patterns})$')"
 
 
 def _regular(pattern: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from kube.dra import DRIVER, NVIDIA_DRIVER
+from kube.dra import CAPACITIES, DRIVER
 from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.gpu_names import STANDARD_INDEX
@@ -44,7 +44,7 @@ class ByClaim(Mode):
     @classmethod
     def name_problem(cls, resource: str) -> str | None:
         """Return a problem for every name of a resource: pods get a claim."""
-        if resource in {DRIVER, NVIDIA_DRIVER}:
+        if resource in CAPACITIES:
             return None
         return "is not for mode dra, in which pods get a claim and no resource: leave it out, or set driver"
 
@@ -57,16 +57,6 @@ class ByClaim(Mode):
     def gpu_count(node: NodeFact) -> GpuCount | None:  # noqa: ARG004 drivers report cards elsewhere
         """Return None: nodes offer cards by ResourceSlices, which the ledger does not count."""
         return None
-
-    @staticmethod
-    def slices(node: NodeFact) -> int:  # noqa: ARG004 as above
-        """Return none, as `gpu_count`."""
-        return 0
-
-    @staticmethod
-    def fit(node: NodeFact, fraction: Fraction) -> int:  # noqa: ARG004 as above
-        """Return none, as `gpu_count`."""
-        return 0
 
     def operator_problem(self) -> str | None:
         """Return why no device plugin offers the cards."""

@@ -71,7 +71,8 @@ class Mig(Mode):
     @classmethod
     def gpu_count(cls, node: NodeFact) -> GpuCount | None:
         """Count the instances of a node; at least one if instances may be created soon."""
-        return (max(1, cls.slices(node)), 0) if cls.resource_units(node) else None
+        found = node.pooled if _single(node) is not None else sum([count for _, count in node.instances])
+        return (max(1, found), 0) if cls.resource_units(node) else None
 
     @classmethod
     def resource_units(cls, node: NodeFact) -> tuple[Unit, ...]:
@@ -87,18 +88,6 @@ class Mig(Mode):
             resources = [profile.resource for profile in card.profiles] if card is not None else []
             found.update(filter(None, map(profile_of_resource, resources)))
         return tuple(sorted(found))
-
-    @staticmethod
-    def slices(node: NodeFact) -> int:
-        """Return how many instances of all profiles there are."""
-        return node.pooled if _single(node) is not None else sum([count for _, count in node.instances])
-
-    @classmethod
-    def fit(cls, node: NodeFact, fraction: Fraction) -> int:
-        """Return how many pods an empty node holds: its number of instances of the profile they get."""
-        found = cls.instances(fraction, [(node.product, node.mig_card, cls.resource_units(node))])
-        counts = dict(node.instances)
-        return sum([node.pooled if each.is_pool else counts.get(each.number, 0) for each in found])
 
     @staticmethod
     def instances(fraction: Fraction, offers: Iterable[Offer], resource: str = "") -> list[Instance]:

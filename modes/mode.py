@@ -131,16 +131,6 @@ class Mode(ABC):
         """Return the alternatives that a node offers a pod: MIG profiles, or `(POOL,)` for slices."""
         return (POOL,) if cls.gpu_count(node) is not None else ()
 
-    @staticmethod
-    @abstractmethod
-    def slices(node: NodeFact) -> int:
-        """Return all slices that a node offers under the mode."""
-
-    @staticmethod
-    @abstractmethod
-    def fit(node: NodeFact, fraction: Fraction) -> int:
-        """Return how many pods with this fraction an empty node holds."""
-
     @classmethod
     def choosable(cls, gpus: Mapping[int, int]) -> Mapping[int, int]:
         """Return the node's GPUs that a placement can choose; none if the kubelet chooses."""

@@ -82,17 +82,6 @@ class PerGpu(Mode):
         gpus = len(node.gpus)
         return (gpus, node.slices_per_gpu) if gpus else None
 
-    @staticmethod
-    def slices(node: NodeFact) -> int:
-        """Return the slices of all GPUs that have their own resource name."""
-        return sum([slices for _, slices in node.gpus])
-
-    @staticmethod
-    def fit(node: NodeFact, fraction: Fraction) -> int:
-        """Return how many pods an empty node holds, if each may use any GPUs."""
-        each = fraction.slices_on_each
-        return sum([slices // each for _, slices in node.gpus]) // fraction.gpus
-
     def operator_problem(self) -> str | None:
         """Return a problem if the device plugin cannot have the policy's names."""
         if self.resource.startswith(NVIDIA_DOMAIN):

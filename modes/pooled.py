@@ -67,16 +67,6 @@ class Pooled(Mode):
             return None
         return node.pooled_gpus, node.pooled // max(1, node.pooled_gpus)
 
-    @staticmethod
-    def slices(node: NodeFact) -> int:
-        """Return the slices of the node's pool."""
-        return node.pooled
-
-    @staticmethod
-    def fit(node: NodeFact, fraction: Fraction) -> int:
-        """Return how many pods an empty node holds; their slices may be on any GPU."""
-        return node.pooled // fraction.slices
-
     def operator_problem(self) -> str | None:
         """Return a problem if time slicing cannot advertise the policy's name."""
         if self.resource in WHOLE_GPU_NAMES:

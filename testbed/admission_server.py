@@ -7,7 +7,6 @@ import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
@@ -26,21 +25,20 @@ class AdmissionServer:
     Args:
         answer: Called in a thread of its own for each request; status and media type of the reply are
             always 200 and JSON.
-        not_after: End of the certificate's validity; None for a good one.
 
     Attributes:
         ca_pem: The CA to register it with.
         reviews: AdmissionReviews as the API server sent them, dry runs too, oldest first.
     """
 
-    def __init__(self, answer: Answer, *, not_after: datetime | None = None) -> None:
+    def __init__(self, answer: Answer) -> None:
         ca = trustme.CA()
         self.ca_pem = ca.cert_pem.bytes()
         self.reviews: list[Object] = []
         self._answer = answer
         self._server = _Server(self._handle)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        _load(ca.issue_cert("127.0.0.1", not_after=not_after), context)
+        _load(ca.issue_cert("127.0.0.1"), context)
         # Not in the accepting thread: a client that says nothing would hold up all others.
         self._server.socket = context.wrap_socket(
             self._server.socket, server_side=True, do_handshake_on_connect=False

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
 import trustme
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
@@ -80,15 +79,10 @@ def start_etcd(home: Home) -> tuple[Process, str]:
         data = f"--data-dir={home.folder / 'etcd'}"
         return home.start("etcd", data, *urls, *peers, "--unsafe-no-fsync")
 
-    process, ports = start_on_free_ports(2, start, lambda ports: _healthy(ports[0]), READY_S)
+    process, ports = start_on_free_ports(
+        2, start, lambda ports: plain_http.is_ready(ports[0], "/health"), READY_S
+    )
     return process, f"http://127.0.0.1:{ports[0]}"
-
-
-def _healthy(port: int) -> bool:
-    try:
-        return plain_http.get(f"http://127.0.0.1:{port}/health").is_success
-    except httpx.TransportError:
-        return False
 
 
 def start_apiserver(

@@ -1,15 +1,13 @@
 """The controller as its users run it: processes with certificates from files, and the CRD it writes."""
 
 import json
-import os
-import signal
 import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import httpx
 import msgspec
@@ -24,7 +22,7 @@ from ledger.view import LedgerView, NodeView, PendingView
 from testbed import plain_http
 from testbed.api import Api, ApiError, Object
 from testbed.chart import RELEASE
-from testbed.process import WAIT_S, Process, eventually, start_on_free_ports
+from testbed.process import WAIT_S, Process, Stoppable, eventually, start_on_free_ports
 from testbed.product import COMMAND, GRACE_S, POLICIES, READY_S, Webhook, decides
 from testbed.registration import OWN_NAMESPACE, configuration, probe, registered
 
@@ -88,7 +86,7 @@ def gpu_ledger(api: Api, node: str) -> Object | None:
     return found
 
 
-class Controller:
+class Controller(Stoppable):
     """A controller process whose ledger is whole.
 
     Args:
@@ -121,10 +119,7 @@ class Controller:
         return Process([COMMAND, "controller", *options, *self._options], self.log, grace_s=GRACE_S)
 
     def _ready(self, ports: list[int]) -> bool:
-        try:
-            return plain_http.get(f"http://127.0.0.1:{ports[1]}/readyz").is_success
-        except httpx.TransportError:
-            return False
+        return plain_http.is_ready(ports[1])
 
     @property
     def url(self) -> str:
@@ -175,18 +170,9 @@ class Controller:
         body = msgspec.json.encode({"asks": asks, "releases": releases})
         return self.api.post("/v1/placements", content=body)
 
-    def __enter__(self) -> Self:
-        """Nothing more to do: it runs already."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stop it."""
-        self.stop()
-
     def kill(self) -> None:
         """End it with SIGKILL."""
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.stop()
+        self.process.kill()
 
     def stop(self) -> None:
         """End it with SIGTERM."""

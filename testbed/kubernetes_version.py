@@ -68,8 +68,6 @@ def chosen(name: str) -> Release:
 
 UNDER_TEST = chosen(os.environ.get("K8S", ""))
 
-HAS_POD_RESIZE = UNDER_TEST.is_at_least("1.33")
-"""Whether pods have the subresource `resize`."""
 HAS_RESOURCE_CLAIMS = UNDER_TEST.is_at_least("1.34")
 """Whether resource.k8s.io/v1, with its claims, is served."""
 HAS_POD_LEVEL_RESOURCES = UNDER_TEST.is_at_least("1.34")

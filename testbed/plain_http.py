@@ -16,3 +16,11 @@ def get(url: str) -> httpx.Response:
         httpx.TransportError: Nobody answers.
     """
     return _CLIENT.get(url)
+
+
+def is_ready(port: int, path: str = "/readyz") -> bool:
+    """Whether a process says so on its plain port; not while nobody answers."""
+    try:
+        return get(f"http://127.0.0.1:{port}{path}").is_success
+    except httpx.TransportError:
+        return False

@@ -6,12 +6,10 @@ plane tries how they load. The image, the demo and the wheel are started as user
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import importlib
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -21,7 +19,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-PR_SET_PDEATHSIG = 1  # linux/prctl.h
+from testbed.tied_process import tie
+
 NAME = "fraction-injector"
 LOADED = ("cli.main", "cli.commands.webhook", "cli.commands.controller", "controller.process")
 _servers: list[Server] = []
@@ -98,32 +97,26 @@ def start(argv: list[str], log: str, environment: dict[str, str]) -> int:
 
 
 def status(pid: int) -> int | None:
-    """Return the exit code of a process that ended; None while it runs."""
+    """Return the exit code of a process that ended; None while it runs. Its number stays its own."""
     ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    return None if ended is None else _code(ended)
+    if ended is None:
+        return None
+    return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
 
 def reap(pid: int) -> int:
     """Wait for the end of a process; return its exit code."""
-    ended = os.waitid(os.P_PID, pid, os.WEXITED)
-    assert ended is not None
-    return _code(ended)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 ANSWERS: dict[str, Callable[..., object]] = {"start": start, "status": status, "reap": reap}
-
-
-def _code(ended: os.waitid_result) -> int:
-    return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
 
 def _become(argv: list[str], log: str, environment: dict[str, str], parent: int) -> None:
     from cli.main import main  # noqa: PLC0415 loaded by the server
 
     os.setpgid(0, 0)
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-    if os.getppid() != parent:
-        raise SystemExit("the parent is gone already")
+    tie(parent)
     output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     for stream, file in enumerate((os.open(os.devnull, os.O_RDONLY), output, output)):
         os.dup2(file, stream)
@@ -147,6 +140,6 @@ def serve(connection: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    tie(os.getppid())
     with socket.socket(fileno=int(sys.argv[1])) as connected:
         serve(connected)

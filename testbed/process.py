@@ -6,13 +6,14 @@ import socket
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
 
-from testbed.preloaded import Forked, forked
+from testbed.preloaded import Forked, forked, status
 
 T = TypeVar("T")
 
@@ -30,7 +31,23 @@ class ProcessError(Exception):
     """A process ended or did not get ready; the text ends with its log."""
 
 
-class Process:
+class Stoppable(ABC):
+    """What runs already, and stops with its context."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End it."""
+
+    def __enter__(self) -> Self:
+        """Nothing more to do."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop it."""
+        self.stop()
+
+
+class Process(Stoppable):
     """A running command. Use as a context manager, or call `stop`.
 
     Args:
@@ -65,10 +82,7 @@ class Process:
         # Not waited for: the number, and the group's, stay its own until `stop`.
         if isinstance(self._child, Forked):
             return self._child.poll()
-        ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        if ended is None:
-            return None
-        return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+        return status(self.pid)
 
     def until_ready(self, ready: Callable[[], object], seconds: float) -> None:
         """Poll `ready` until it returns something true.
@@ -99,12 +113,9 @@ class Process:
         # A child of its own may still hold its ports: a large process takes a while to end.
         eventually(lambda: not lives(self.pid), f"{self.log.stem} and its children are gone")
 
-    def __enter__(self) -> Self:
-        """Nothing more to do: it runs already."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stop it."""
+    def kill(self) -> None:
+        """End the group with SIGKILL, whatever its grace."""
+        os.killpg(self.pid, signal.SIGKILL)
         self.stop()
 
 

@@ -1,22 +1,19 @@
 """The product as its users run it: the webhook's process."""
 
-import os
 import re
-import signal
 import ssl
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 import httpx
 import trustme
 
 from testbed.admission_server import Answer
 from testbed.api import ApiError
-from testbed.process import WAIT_S, Process, start_on_free_ports
+from testbed.process import WAIT_S, Process, Stoppable, start_on_free_ports
 from testbed.registration import Outcome
 
 COMMAND = str(Path(sys.executable).with_name("fraction-injector"))
@@ -44,7 +41,7 @@ class Setup:
         return [f"--policies={self.policies}", f"--inventory={self.inventory}"]
 
 
-class Webhook:
+class Webhook(Stoppable):
     """A webhook process that is ready.
 
     Args:
@@ -122,22 +119,13 @@ class Webhook:
         with httpx.Client(verify=self._trust(), headers=headers, trust_env=False, timeout=WAIT_S) as client:
             yield lambda body: client.post(self.url, content=body).raise_for_status().content
 
-    def __enter__(self) -> Self:
-        """Nothing more to do: it runs already."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stop it."""
-        self.stop()
-
     def stop(self) -> None:
         """End it with SIGTERM."""
         self._process.stop()
 
     def kill(self) -> None:
         """End it with SIGKILL."""
-        os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.stop()
+        self._process.kill()
 
     def start_again(self) -> None:
         """Start it on the port that it had."""

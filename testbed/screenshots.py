@@ -72,8 +72,9 @@ def terminal():
         [COMMAND, "demo"], env=environment, capture_output=True, text=True, check=True
     ).stdout
     console = Console(record=True, width=COLUMNS, file=StringIO(), force_terminal=True)
-    # Its port is another one each time.
-    console.print(Text.from_ansi(re.sub(r"localhost:\d+", "localhost:8443", shown)))
+    # Its port is another one each time, and so is the folder of the checkout.
+    shown = re.sub(r"localhost:\d+", "localhost:8443", shown).replace(COMMAND, ".venv/bin/fraction-injector")
+    console.print(Text.from_ansi(shown))
     drawn = console.export_svg(title="make demo", unique_id="demo")
     return re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)
 

@@ -9,6 +9,7 @@ from datetime import date
 
 PARTS = (
     "agent",
+    "agent_nodes",
     "baremetal",
     "bench",
     "control_plane",

@@ -24,6 +24,8 @@ BUILT = {
     "nodes": ("testbed.binaries", "testbed.nodes.parts", "testbed.nvidia.parts"),
 }
 """Modules whose command builds what the files of a tier need, without a limit of time, into a cache."""
+LONG = {"control_plane": "cluster", "real_nodes": "nodes", "agent_nodes": "nodes"}
+"""Tiers whose programs the folders of long tests need."""
 PROGRAMS = {
     "buildah": "buildah",
     "chromium": "chromium",
@@ -68,8 +70,11 @@ def takes_turns(file: Path) -> bool:
 
 
 def tiers_of(paths: Iterable[str]) -> set[str | None]:
-    """Return the tiers of files and folders; long tests need what the folder of their name needs."""
-    return {tier_of(ROOT / path.replace("tests/long/", "tests/")) for path in paths}
+    """Return the tiers whose programs files and folders need."""
+    return {
+        LONG.get(Path(path).parts[2]) if path.startswith("tests/long/") else tier_of(ROOT / path)
+        for path in paths
+    }
 
 
 def built_for(paths: Iterable[str]) -> list[str]:

@@ -11,6 +11,8 @@ from testbed.references import ACTION, IMAGE, LOCK, ROOT, entries, files, proble
 IMAGES = {each.name: each for each in entries() if each.kind == "image"}
 BASE = IMAGES["docker.io/library/python"]
 LIMITER = IMAGES["docker.io/projecthami/hamicore"]
+COMMIT = "3d3c42e5aac5ba805825da76410c181273ba90b1"
+"""Of actions/checkout."""
 
 
 def test_what_files_name_is_what_was_reviewed():
@@ -35,11 +37,6 @@ def test_the_base_image_and_the_limiters_are_looked_at():
         for found in IMAGE.finditer(file.read_text())
     }
     assert named == {"docker.io/library/python", "docker.io/projecthami/hamicore"}
-
-
-def test_an_image_without_a_digest_says_why():
-    for each in IMAGES.values():
-        assert each.digest or len(each.unpinned) > 20, each.name
 
 
 def test_a_release_is_not_made_of_what_has_no_digest():
@@ -69,13 +66,6 @@ def change(root, name, before, after):
     file.write_text(text.replace(before, after, 1))
 
 
-TWICE = """[[action]]
-name = "actions/checkout"
-tag = "v7.0.1"
-digest = "3d3c42e5aac5ba805825da76410c181273ba90b1"
-reviewed = "3d3c42e5aac5: x"
-
-[[action]]"""
 CHANGES = {
     "another tag of the limiter": (
         "policies/limiters/hami-core.yaml",
@@ -90,71 +80,24 @@ CHANGES = {
         "is not in requirements/references.toml",
     ),
     "a base image without a tag": ("Dockerfile", BASE.text(), BASE.name, "has no tag"),
-    "a digest that nobody reviewed": (
-        "Dockerfile",
-        BASE.text(),
-        f"{BASE.name}:{BASE.tag}@sha256:{'a' * 64}",
-        "is not what was reviewed",
-    ),
     "an action by its tag": (
         ".github/workflows/release.yml",
-        "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1",
-        "actions/checkout@v4",
+        f"@{COMMIT} # v7.0.1",
+        "@v4",
         "is not what was reviewed",
-    ),
-    "an action at another commit": (
-        ".github/workflows/release.yml",
-        "@3d3c42e5aac5ba805825da76410c181273ba90b1",
-        f"@{'b' * 40}",
-        "is not what was reviewed",
-    ),
-    "a new action": (
-        ".github/workflows/release.yml",
-        "docker/login-action@",
-        "evil/login-action@",
-        "is not in requirements/references.toml",
     ),
     "a commit without another note": (
         "requirements/references.toml",
-        'digest = "3d3c42e5aac5ba805825da76410c181273ba90b1"',
-        f'digest = "{"c" * 40}"',
+        COMMIT,
+        "c" * 40,
         "`reviewed` begins with 'cccccccccccc'",
     ),
-    "a tag without another note": (
-        "requirements/references.toml",
-        'tag = "v2.10.0"',
-        'tag = "v2.11.0"',
-        "`reviewed` begins with 'v2.11.0'",
-    ),
-    "a note that says nothing": (
-        "requirements/references.toml",
-        '"v2.10.0: its paths',
-        '"its paths',
-        "`reviewed` begins with 'v2.10.0'",
-    ),
-    "an action without a commit": (
-        "requirements/references.toml",
-        'digest = "3d3c42e5aac5ba805825da76410c181273ba90b1"',
-        'digest = "v4"',
-        "the commit of its tag",
-    ),
+    "an action without a commit": ("requirements/references.toml", COMMIT, "v4", "the commit of its tag"),
     "an image without a reason": (
         "requirements/references.toml",
         f'unpinned = "{LIMITER.unpinned}"' if LIMITER.unpinned else f'digest = "{LIMITER.digest}"',
         "",
         "or says in `unpinned` why it has none",
-    ),
-    "an entry that nothing uses": (
-        "requirements/references.toml",
-        "[[image]]",
-        '[[image]]\nname = "docker.io/x"\ntag = "1"\nunpinned = "y"\nreviewed = "1: z"\n\n[[image]]',
-        "no file names the image docker.io/x any more",
-    ),
-    "an entry twice": (
-        "requirements/references.toml",
-        "[[action]]",
-        TWICE,
-        "actions/checkout stands there twice",
     ),
 }
 

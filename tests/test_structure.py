@@ -114,17 +114,3 @@ def test_other_packages_import_what_a_package_names_public_and_all_of_it(package
     assert inside == {}, f"import a public module of {package}, or name these in its PUBLIC"
     assert set(public(package)) - set(imported) == set(), "nobody outside imports these: leave them out"
     assert public(package) == sorted(public(package))
-
-
-def test_imports_are_found_however_they_are_written():
-    tree = ast.parse(
-        "import kube.names\nfrom kube import events\ndef later():\n    from kube.objects import Pod\n"
-    )
-    known = {"kube", "kube.names", "kube.events", "kube.objects", "kube.quantity"}
-    assert set(imports_of(tree, known)) == {"kube.names", "kube.events", "kube.objects"}
-
-
-def test_packages_import_each_other():
-    imported = imported_from_outside()
-    assert len([name for names in imported.values() for name in names]) > 100
-    assert imported["kube"]["kube.names"] > {"ledger.from_kubernetes"}

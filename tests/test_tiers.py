@@ -1,16 +1,11 @@
 """What `make test` leaves to other commands, and what they do with a file that failed."""
 
-import shutil
-from pathlib import Path
-
 import pytest
 
 from tests import run_tier
 from tests.effort import PARTS
-from tests.run_tier import built_for, by_file, main, paths_of, why_not
+from tests.run_tier import main, paths_of
 from tests.tiers import FOLDERS, ROOT, TOGETHER, scope, tier_of
-
-HERE = Path(__file__).parent
 
 
 @pytest.mark.parametrize(
@@ -37,26 +32,6 @@ def test_every_folder_of_a_tier_is_there():
 @pytest.mark.parametrize("part", PARTS)
 def test_each_part_of_the_long_tier_has_tests(part):
     assert paths_of("long", part)
-
-
-def test_what_a_long_run_does_not_need_is_not_built():
-    assert built_for(paths_of("long", "ledger")) == []
-    assert built_for(paths_of("long", "control_plane")) == ["testbed.binaries", "testbed.kueue.parts"]
-    assert built_for(paths_of("long", "real_nodes"))[1:] == ["testbed.nodes.parts", "testbed.nvidia.parts"]
-
-
-def test_programs_that_are_missing_are_named_with_one_command(monkeypatch):
-    monkeypatch.setattr(
-        shutil, "which", lambda name: None if name in ("gcc", "promtool") else f"/usr/bin/{name}"
-    )
-    assert why_not() == (
-        "gcc, promtool not found: apt-get install --no-install-recommends gcc libc6-dev prometheus"
-    )
-
-
-def test_of_a_file_its_first_failure_is_kept():
-    failed = ["tests/a/test_b.py::test_c[x]", "tests/a/test_b.py::test_d", "tests/a/test_e.py"]
-    assert by_file(failed) == {"tests/a/test_b.py": "test_c[x]", "tests/a/test_e.py": ""}
 
 
 TRIES = {
@@ -89,7 +64,7 @@ def test_a_file_that_failed_runs_once_more_alone(monkeypatch, capsys, runs, stat
     [
         ("tests/ledger/test_ledger.py::test_one[a::b]", "tests/ledger/test_ledger.py"),
         ("tests/real_nodes/installed/test_faults.py::test_one", "tests/real_nodes/installed"),
-        ("tests/real_nodes/test_agent.py::test_one", "tests/real_nodes/test_agent.py"),
+        ("tests/real_nodes/test_gpu_operator.py::test_one", "tests/real_nodes/test_gpu_operator.py"),
         ("tests/control_plane/kueue/test_page.py::test_one", "tests/control_plane/kueue"),
     ],
 )

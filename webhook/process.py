@@ -149,7 +149,7 @@ class WebhookProcess:
     def _placer(self, ledger: Ledger | None) -> tuple[Placer, Rules]:
         """Return the placer, and the rules with what it knows of the GPUs."""
         if ledger is not None:
-            return LedgerPlacer(ledger), Rules(ledger.mig_cards)
+            return LedgerPlacer(ledger), Rules(ledger.may_have, ledger.mig_cards)
         certificate = self._mounted
         if self._options.controller is None or certificate is None:
             raise ValueError("the controller requires a mounted certificate: pass --tls-dir too")
@@ -161,7 +161,7 @@ class WebhookProcess:
         self._observers.append(denials)
         self._background = {**placer.background(), "denial reports": denials.run}
         self._controller_wait = ControllerWait(placer.knows_nodes, self._options.controller_wait)
-        return placer, Rules(placer.mig_cards)
+        return placer, Rules(placer.may_have, placer.mig_cards)
 
     def _conditions(self) -> dict[str, Callable[[], str | None]]:
         conditions: dict[str, Callable[[], str | None]] = {

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 import msgspec
 
 from ledger.placement_request import Accounting, Placement
+from policies.model.effective import EffectivePolicy
 from webhook.admission.alias_words import Alias
 from webhook.admission.denial import Denial
 from webhook.admission.instances import KnownCards
 from webhook.admission.json_patch import joined
+from webhook.admission.limiter import refuse_copy_from_elsewhere
 from webhook.admission.mutate import Injection, mutate
 from webhook.admission.placement_request import placement_request
 from webhook.admission.pod import Pod
@@ -27,7 +29,13 @@ from webhook.policy_resolver import ResolvedPolicy
 class Rules:
     """Applies all rules to every pod."""
 
-    def __init__(self, mig_cards: KnownCards = dict) -> None:
+    def __init__(
+        self,
+        may_have: Callable[[Collection[str]], bool] = lambda _values: True,
+        mig_cards: KnownCards = dict,
+    ) -> None:
+        """`may_have` says whether any node may have GPUs of one of these values of the memory label."""
+        self._may_have = may_have
         self._mig_cards = mig_cards
 
     def begin(self, request: Request, pod: Pod, resolved: ResolvedPolicy) -> Pending | Injection | Denial:
@@ -37,6 +45,8 @@ class Rules:
         if isinstance(validated, Denial):
             return validated
         kept = validated.kept
+        if kept is not None and not self._may_run(kept.memory_values, policy):
+            return refuse_copy_from_elsewhere(kept.memory_values[0])
         if kept is not None and not (policy.quotas or keeps_assumption(validated) or policy.mode.is_claimed):
             return mutate(validated, kept)
         placing = placement_request(validated, accounting_of(request, resolved))
@@ -46,6 +56,12 @@ class Rules:
             return Pending(placing, partial(mutate, validated), policy)
         is_reserved = placing.accounting.reservation is not None
         return Pending(placing, partial(_keep, validated, kept, is_reserved=is_reserved), policy)
+
+    def _may_run(self, memory_values: Sequence[str], policy: EffectivePolicy) -> bool:
+        """Whether a node may have one of these values, now or as the policy assumes."""
+        assume = policy.demands.assume
+        is_assumed = assume is not None and str(assume.gpu_mib) in memory_values
+        return not memory_values or is_assumed or self._may_have(memory_values)
 
     def begin_alias(
         self, request: Request, alias: Alias, resolved: ResolvedPolicy

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from agent.driver_limits import PATH, SHELL
 from agent.limits import memory_variable
 from agent.settings import AgentPolicy
 from agent.shares import Share
 
-_SHELL = "/bin/sh"
-_PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SCRIPT = r"""
 state=$(cat)
 bundle=${state#*'"bundle":'}; bundle=${bundle#*'"'}; bundle=${bundle%%'"'*}
@@ -40,4 +39,4 @@ def agreement_hook(share: Share, policy: AgentPolicy) -> list[dict[str, Any]]:
     if found is None:
         return []
     arguments = ["sh", "-c", _SCRIPT, *found]
-    return [{"hookName": "createRuntime", "path": _SHELL, "args": arguments, "env": [_PATH]}]
+    return [{"hookName": "createRuntime", "path": SHELL, "args": arguments, "env": [PATH]}]

@@ -1,13 +1,12 @@
 """The claims that are prepared on this node, in a file of the agent's own folder.
 
-The file is replaced as a whole, so an agent that is killed leaves the one before or the one after. One that a
-loss of power tore has another checksum; the kubelet then prepares the claims of all its pods again.
+The file is replaced as a whole, so an agent that is killed leaves the one before or the one after. If it is
+lost, such as by a loss of power, each prepared claim still has its CDI file.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -19,9 +18,6 @@ from agent.shares import Share
 from service.log import get_logger
 
 FILE = "claims.json"
-MAX_CLAIMS = 1024
-"""More than the pods of any node."""
-MAX_BYTES = 32 * 1024 * 1024
 
 
 class PreparedDevice(msgspec.Struct, frozen=True):
@@ -61,16 +57,14 @@ class PreparedClaim(msgspec.Struct, frozen=True):
 class _Content(msgspec.Struct, frozen=True):
     boot: str
     claims: dict[str, PreparedClaim]
-    is_whole: bool = True
 
 
 class _File(msgspec.Struct, frozen=True):
-    sha256: str
-    content: msgspec.Raw
+    content: _Content
 
 
 class CheckpointError(Exception):
-    """The file cannot be written, or no further claim fits; the text says which."""
+    """The file cannot be written; the text says why."""
 
 
 class PreparedClaims:
@@ -79,31 +73,23 @@ class PreparedClaims:
     Args:
         state_dir: the agent's folder.
         boot: ID of the node's boot; empty if unknown.
-        left: UIDs of the claims that have a CDI file.
     """
 
-    def __init__(self, state_dir: Path, boot: str, left: Collection[str] = ()) -> None:
+    def __init__(self, state_dir: Path, boot: str) -> None:
+        self.path = state_dir / NAME / FILE
         self._state_dir = state_dir
         self._boot = boot
-        self._log = get_logger("claims")
-        self.is_whole = True
-        """Whether no claim of before can be unknown."""
-        self._claims, self._boot_of_file = self._read(left)
-
-    @property
-    def path(self) -> Path:
-        """The file."""
-        return self._state_dir / NAME / FILE
+        self._stored = self._read()
 
     @property
     def claims(self) -> Mapping[str, PreparedClaim]:
         """The prepared claims by UID."""
-        return self._claims
+        return self._stored.claims
 
     @property
-    def claims_of_this_boot(self) -> Mapping[str, PreparedClaim]:
-        """Those whose containers may run; none if the node has restarted since."""
-        return self._claims if self._boot_of_file == self._boot else {}
+    def is_of_this_boot(self) -> bool:
+        """Whether containers with these claims, and with claims that are not in a lost file, may run."""
+        return self._stored.boot == self._boot
 
     def put(self, uid: str, claim: PreparedClaim) -> None:
         """Add a claim, or replace it.
@@ -111,58 +97,32 @@ class PreparedClaims:
         Raises:
             CheckpointError: it is not stored.
         """
-        if uid not in self._claims and len(self._claims) >= MAX_CLAIMS:
-            raise CheckpointError(f"{MAX_CLAIMS} claims are prepared on this node: delete pods of it first")
-        self._write({**self._claims, uid: claim}, is_whole=self.is_whole)
+        self._write({**self._stored.claims, uid: claim})
 
-    def remove(self, uid: str, left: Collection[str] = ()) -> None:
+    def remove(self, uid: str) -> None:
         """Remove a claim, if it is there.
-
-        Args:
-            uid: of the claim.
-            left: UIDs of the claims that have a CDI file now; if all are known, no claim is unknown.
 
         Raises:
             CheckpointError: it is not removed.
         """
-        claims = {key: claim for key, claim in self._claims.items() if key != uid}
-        is_whole = self.is_whole or set(left) <= claims.keys()
-        if uid in self._claims or is_whole != self.is_whole:
-            self._write(claims, is_whole=is_whole)
+        if uid in self._stored.claims:
+            self._write({key: claim for key, claim in self._stored.claims.items() if key != uid})
 
-    def _write(self, claims: dict[str, PreparedClaim], *, is_whole: bool) -> None:
-        same = claims == self._claims and is_whole == self.is_whole
-        if same and self._boot_of_file == self._boot:
+    def _write(self, claims: dict[str, PreparedClaim]) -> None:
+        content = _Content(self._boot, claims)
+        if content == self._stored:
             return
-        content = msgspec.json.encode(_Content(self._boot, claims, is_whole))
-        file = _File(hashlib.sha256(content).hexdigest(), msgspec.Raw(content))
         try:
-            write_whole(private_folder(self._state_dir) / FILE, msgspec.json.encode(file))
+            write_whole(private_folder(self._state_dir) / FILE, msgspec.json.encode(_File(content)))
         except (OSError, UntrustedError) as error:
             raise CheckpointError(f"prepared claims cannot be stored: {error}") from error
-        self._claims, self._boot_of_file, self.is_whole = claims, self._boot, is_whole
+        self._stored = content
 
-    def _read(self, left: Collection[str]) -> tuple[dict[str, PreparedClaim], str]:
+    def _read(self) -> _Content:
         try:
-            content = _decoded(read_own(private_folder(self._state_dir) / FILE))
+            return msgspec.json.decode(read_own(private_folder(self._state_dir) / FILE), type=_File).content
         except FileNotFoundError:
-            if left:
-                self.is_whole = False
-                self._log.error("the claims prepared earlier are unknown: the file is gone", file=FILE)
-            return {}, self._boot
-        except (*UNREADABLE, UntrustedError, CheckpointError) as error:
-            self.is_whole = False
-            self._log.error("the claims prepared earlier are unknown", file=FILE, error=str(error))
-            return {}, self._boot
-        # After a restart of the node, no container of before runs.
-        self.is_whole = content.is_whole or content.boot != self._boot
-        return content.claims, content.boot
-
-
-def _decoded(text: bytes) -> _Content:
-    if len(text) > MAX_BYTES:
-        raise CheckpointError(f"it has more than {MAX_BYTES} bytes")
-    file = msgspec.json.decode(text, type=_File)
-    if hashlib.sha256(bytes(file.content)).hexdigest() != file.sha256:
-        raise CheckpointError("its checksum does not match")
-    return msgspec.json.decode(file.content, type=_Content)
+            pass
+        except (*UNREADABLE, UntrustedError) as error:
+            get_logger("claims").error("the claims prepared earlier are unknown", file=FILE, error=str(error))
+        return _Content(self._boot, {})

@@ -2,65 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
 
+from agent.dra.checkpoint import PreparedClaim, PreparedDevice
+from agent.gpu import Gpu
 from kube.dra import DRIVER, SHARE_CAPACITY, SHARES_OF_CARD
 from kube.names import FRACTION_LABEL
 from kube.quantity import whole
 
-MAX_RESULTS = 32
-"""Kubernetes' own maximum of results in a claim."""
-_UID = re.compile(r"[0-9a-zA-Z](?:[-0-9a-zA-Z]{0,62}[0-9a-zA-Z])?", re.ASCII)
-
 
 class ClaimRefusedError(Exception):
     """A claim that the agent does not prepare; the text says why, and what to write instead."""
-
-
-class Granted(msgspec.Struct, frozen=True):
-    """A part of a card, or all of it, that a claim got on this node."""
-
-    request: str
-    """Name of the request in the claim, without that of its alternative."""
-    device: str
-    share_id: str | None
-    share: int
-    """Millionths of the card; all of it if the scheduler counted no capacity."""
-    most_mib: int | None
-    """The least MiB to which a configuration limits it; None without one."""
-
-    def limit_mib(self, usable_mib: int) -> int | None:
-        """Return its limit on a card with so many MiB for programs; None for a whole card.
-
-        Raises:
-            ClaimRefusedError: it is less than 1 MiB.
-        """
-        most = usable_mib if self.most_mib is None else self.most_mib
-        if self.share >= SHARES_OF_CARD and most >= usable_mib:
-            return None
-        if self.most_mib is None:
-            limit = usable_mib * self.share // SHARES_OF_CARD
-        else:
-            # The parts of several containers were rounded up together (modes/claim.py), not each.
-            limit = min(-(-usable_mib * self.share // SHARES_OF_CARD), most)
-        if limit < 1:
-            raise ClaimRefusedError(f"its consumedCapacity is less than 1 MiB of memory of {self.device}")
-        return limit
-
-
-class AllocatedClaim(msgspec.Struct, frozen=True):
-    """A claim that is allocated and reserved for one pod."""
-
-    namespace: str
-    name: str
-    uid: str
-    pod: str
-    """UID of its pod."""
-    granted: tuple[Granted, ...]
 
 
 class _Result(msgspec.Struct, rename="camel"):
@@ -122,53 +77,20 @@ class _Metadata(msgspec.Struct):
     uid: str
 
 
-class _OfClass(msgspec.Struct, rename="camel"):
-    device_class_name: str = ""
-    name: str = ""
-
-
-class _Request(msgspec.Struct, rename="camel"):
-    name: str
-    exactly: _OfClass | None = None
-    first_available: list[_OfClass] | None = None
-
-
-class _Requests(msgspec.Struct):
-    requests: list[_Request] | None = None
-
-
-class _Spec(msgspec.Struct):
-    devices: _Requests = msgspec.field(default_factory=_Requests)
-
-    def class_of(self, request: str) -> str:
-        """Return the DeviceClass of a request, or of `REQUEST/ALTERNATIVE`; empty if there is none."""
-        found: dict[str, str] = {}
-        for each in self.devices.requests or ():
-            if each.exactly is not None:
-                found[each.name] = each.exactly.device_class_name
-            for one in each.first_available or ():
-                found[f"{each.name}/{one.name}"] = one.device_class_name
-        return found.get(request, "")
-
-
 class _Object(msgspec.Struct):
     metadata: _Metadata
-    spec: _Spec = msgspec.field(default_factory=_Spec)
+    spec: dict[str, Any] = {}
     status: _Status = msgspec.field(default_factory=_Status)
 
 
-def is_uid(text: str) -> bool:
-    """Whether a text can be an object's UID, and so a part of a file's name."""
-    return _UID.fullmatch(text) is not None
-
-
-def read_claim(found: dict[str, Any], uid: str, pool: str) -> AllocatedClaim:
+def read_claim(found: dict[str, Any], uid: str, pool: str, cards: Mapping[str, Gpu]) -> PreparedClaim:
     """Return what a claim gives to this node.
 
     Args:
         found: the ResourceClaim, as the API server returned it.
         uid: UID that the kubelet named.
         pool: the node's pool.
+        cards: that the node offers, by the names of their devices.
 
     Raises:
         ClaimRefusedError: it is another claim, is not allocated, or asks for what the agent does not give.
@@ -184,18 +106,29 @@ def read_claim(found: dict[str, Any], uid: str, pool: str) -> AllocatedClaim:
     devices = read.status.allocation.devices
     limits = _limits(devices.config or ())
     ours = [each for each in devices.results or () if each.driver == DRIVER and each.pool == pool]
-    if not 0 < len(ours) <= MAX_RESULTS:
-        raise ClaimRefusedError(
-            f"the ResourceClaim has {len(ours)} devices of {DRIVER} on this node, not 1 to {MAX_RESULTS}"
-        )
+    if not ours:
+        raise ClaimRefusedError(f"the ResourceClaim has no device of {DRIVER} on this node")
+    classes = _classes(read.spec)
     for each in ours:
-        if (of_class := read.spec.class_of(each.request)) != DRIVER:
+        if (of_class := classes.get(each.request)) != DRIVER:
             raise ClaimRefusedError(
                 f"the request {each.request} is of the DeviceClass {of_class or 'none'}, and this driver"
                 f" gives cards of {DRIVER} alone: label the pod with {FRACTION_LABEL}"
             )
-    granted = tuple([_granted(each, limits) for each in ours])
-    return AllocatedClaim(read.metadata.namespace, read.metadata.name, uid, _only_pod(read.status), granted)
+    pod = _only_pod(read.status)
+    prepared = tuple([_device(each, limits, cards) for each in ours])
+    return PreparedClaim(read.metadata.namespace, read.metadata.name, pod, prepared)
+
+
+def _classes(spec: dict[str, Any]) -> dict[str, str]:
+    """Return the DeviceClass of each request, and of each `REQUEST/ALTERNATIVE`."""
+    found: dict[str, str] = {}
+    for request in spec.get("devices", {}).get("requests") or ():
+        alternatives = request.get("firstAvailable") or ()
+        found |= {f"{request['name']}/{each['name']}": each["deviceClassName"] for each in alternatives}
+        if (exactly := request.get("exactly")) is not None:
+            found[request["name"]] = exactly["deviceClassName"]
+    return found
 
 
 def _only_pod(status: _Status) -> str:
@@ -225,15 +158,41 @@ def _limits(configurations: Iterable[_Configuration]) -> list[tuple[_Configurati
         ) from error
 
 
-def _granted(result: _Result, limits: Iterable[tuple[_Configuration, int]]) -> Granted:
+def _device(
+    result: _Result, limits: Iterable[tuple[_Configuration, int]], cards: Mapping[str, Gpu]
+) -> PreparedDevice:
     if result.admin_access:
         raise ClaimRefusedError(f"{DRIVER} does not support adminAccess: remove it from the ResourceClaim")
+    gpu = cards.get(result.device)
+    if gpu is None:
+        raise ClaimRefusedError(f"{result.device} is not a GPU that this node offers: delete the pod")
+    share = _share(result.consumed_capacity)
     most = min((mib for each, mib in limits if each.is_about(result.request)), default=None)
+    limit = _limit_mib(share, most, gpu.usable_mib)
+    if limit is not None and limit < 1:
+        raise ClaimRefusedError(f"its consumedCapacity is less than 1 MiB of memory of {result.device}")
     request = result.request.partition("/")[0]
-    return Granted(request, result.device, result.share_id, _share(result.consumed_capacity), most)
+    return PreparedDevice(request, result.device, result.share_id, gpu.uuid, limit)
+
+
+def _limit_mib(share: int, most_mib: int | None, usable_mib: int) -> int | None:
+    """Return the limit on a card with so many MiB for programs; None for a whole card.
+
+    Args:
+        share: millionths of the card.
+        most_mib: the least MiB to which a configuration limits it; None without one.
+        usable_mib: of the card.
+    """
+    if share >= SHARES_OF_CARD and (most_mib is None or most_mib >= usable_mib):
+        return None
+    if most_mib is None:
+        return usable_mib * share // SHARES_OF_CARD
+    # The parts of several containers were rounded up together (modes/claim.py), not each.
+    return min(-(-usable_mib * share // SHARES_OF_CARD), most_mib)
 
 
 def _share(consumed: dict[str, str | int] | None) -> int:
+    """Return the millionths of a card; all of it if the scheduler counted no capacity."""
     if consumed is None:
         return SHARES_OF_CARD
     try:

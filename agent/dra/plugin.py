@@ -10,10 +10,9 @@ import grpc
 
 from agent.cdi import CdiError
 from agent.dra.checkpoint import CheckpointError, PreparedClaim, PreparedClaims, PreparedDevice
-from agent.dra.claim import AllocatedClaim, ClaimRefusedError, Granted, is_uid, read_claim
+from agent.dra.claim import ClaimRefusedError, read_claim
 from agent.dra.resource_slice import device_name
 from agent.dra.specifications import ClaimSpecifications
-from agent.gpu import Gpu
 from agent.kubelet_api import dra_pb2 as api
 from agent.kubelet_api import pluginregistration_pb2 as registration
 from agent.parts import Agent
@@ -24,8 +23,6 @@ from service.log import get_logger
 
 SERVICE = "v1.DRAPlugin"
 """As the kubelet finds it among the versions that a driver supports."""
-MAX_CLAIMS = 100
-"""Of one call; the kubelet's have those of one pod."""
 MAX_TEXT = 400
 Context = grpc.aio.ServicerContext[object, object]
 REFUSALS = (ClaimRefusedError, RefusedError, CdiError, CheckpointError)
@@ -68,8 +65,7 @@ class DraPlugin:
         self._find_claim = find_claim
         self._checkpoint = checkpoint
         self._specifications = specifications
-        self._names = preparation.names.names
-        self._before_use = preparation.before_use
+        self._preparation = preparation
         self._writing = asyncio.Lock()
         self._log = get_logger("claims")
 
@@ -100,7 +96,7 @@ class DraPlugin:
     ) -> api.NodePrepareResourcesResponse:
         """Return the CDI devices of claims, each with exactly its limit."""
         response = api.NodePrepareResourcesResponse()
-        for claim in request.claims[:MAX_CLAIMS]:
+        for claim in request.claims:
             try:
                 devices = await self._prepare(claim)
             except REFUSALS as error:
@@ -119,10 +115,10 @@ class DraPlugin:
     ) -> api.NodeUnprepareResourcesResponse:
         """Remove what was prepared for claims."""
         response = api.NodeUnprepareResourcesResponse()
-        for claim in request.claims[:MAX_CLAIMS]:
+        for claim in request.claims:
             response.claims[claim.uid].SetInParent()
             try:
-                await self.unprepare(claim.uid)
+                await self._unprepare(claim.uid)
             except REFUSALS as error:
                 self._log.warning("claim not unprepared", **_name(claim), error=str(error))
                 response.claims[claim.uid].error = str(error)[:MAX_TEXT]
@@ -138,79 +134,39 @@ class DraPlugin:
     def restore(self) -> None:
         """Write the CDI devices of all prepared claims again, such as after a reboot has emptied the folder.
 
+        Files of other claims are removed after a reboot; before, their containers may run.
+
         Raises:
             CdiError: the folder cannot be written.
         """
         for uid, claim in self._checkpoint.claims.items():
             self._specifications.write(uid, claim)
-        if self._checkpoint.is_whole:
+        if not self._checkpoint.is_of_this_boot:
             self._specifications.remove_others(self._checkpoint.claims.keys())
 
-    async def drop_gone(self) -> None:
-        """Unprepare the claims that no longer exist: the kubelet may have forgotten them.
-
-        Raises:
-            RefusedError: the API server does not answer.
-            CdiError: the file of one cannot be removed.
-            CheckpointError: it is not stored that one is gone.
-        """
-        for uid, claim in list(self._checkpoint.claims.items()):
-            found = await asyncio.to_thread(self._find_claim, claim.namespace, claim.name)
-            if found is None or found.get("metadata", {}).get("uid") != uid:
-                await self.unprepare(uid)
-                self._log.info("unprepared: the claim is gone", namespace=claim.namespace, claim=claim.name)
-
-    async def unprepare(self, uid: str) -> None:
-        """Remove what was prepared for a claim, if anything was.
-
-        Raises:
-            ClaimRefusedError: it is no UID.
-            CdiError: its file cannot be removed.
-            CheckpointError: the rest is not stored.
-        """
-        if not is_uid(uid):
-            raise ClaimRefusedError("the ResourceClaim has no valid UID")
+    async def _unprepare(self, uid: str) -> None:
         async with self._writing:
             # If the agent is killed in between, it writes the file again, and the kubelet asks again.
             await asyncio.to_thread(self._specifications.remove, uid)
-            await asyncio.to_thread(self._checkpoint.remove, uid, self._specifications.uids())
+            await asyncio.to_thread(self._checkpoint.remove, uid)
             await asyncio.to_thread(self._specifications.keep_amounts, self._checkpoint.claims.values())
 
     async def _prepare(self, named: api.Claim) -> list[api.Device]:
-        if not is_uid(named.uid):
-            raise ClaimRefusedError("the ResourceClaim has no valid UID")
-        await self._before_use.check()
+        await self._preparation.check_files()
         found = await asyncio.to_thread(self._find_claim, named.namespace, named.name)
         if found is None:
             raise ClaimRefusedError("the ResourceClaim does not exist")
-        claim = read_claim(found, named.uid, self._pool)
+        cards = {device_name(gpu): gpu for gpu in self._state.gpus}
+        claim = read_claim(found, named.uid, self._pool, cards)
         async with self._writing:
-            prepared = self._prepared(claim)
+            if claim != self._checkpoint.claims.get(named.uid):
+                self._refuse_unhealthy(claim.devices)
+                self._refuse_other_amounts(named.uid, claim)
             # In this order nothing is on the node that a restarted agent does not know.
-            await asyncio.to_thread(self._checkpoint.put, claim.uid, prepared)
-            limits = await asyncio.to_thread(self._specifications.write, claim.uid, prepared)
-        self._log.info("prepared", **_name(named), devices=[_fields(each) for each in prepared.devices])
-        return [self._device(each, limit) for each, limit in zip(prepared.devices, limits, strict=True)]
-
-    def _prepared(self, claim: AllocatedClaim) -> PreparedClaim:
-        before = self._checkpoint.claims.get(claim.uid)
-        devices = tuple(map(self._prepared_device, claim.granted))
-        prepared = PreparedClaim(claim.namespace, claim.name, claim.pod, devices)
-        if prepared != before:
-            self._refuse_unhealthy(devices)
-            self._refuse_other_amounts(claim.uid, prepared)
-        return prepared
-
-    def _prepared_device(self, granted: Granted) -> PreparedDevice:
-        gpu = self._gpu(granted.device)
-        limit = granted.limit_mib(gpu.usable_mib)
-        return PreparedDevice(granted.request, granted.device, granted.share_id, gpu.uuid, limit)
-
-    def _gpu(self, device: str) -> Gpu:
-        for gpu in self._state.gpus:
-            if device_name(gpu) == device:
-                return gpu
-        raise ClaimRefusedError(f"{device} is not a GPU that this node offers: delete the pod")
+            await asyncio.to_thread(self._checkpoint.put, named.uid, claim)
+            limits = await asyncio.to_thread(self._specifications.write, named.uid, claim)
+        self._log.info("prepared", **_name(named), devices=[_fields(each) for each in claim.devices])
+        return [self._device(each, limit) for each, limit in zip(claim.devices, limits, strict=True)]
 
     def _refuse_unhealthy(self, devices: tuple[PreparedDevice, ...]) -> None:
         """Refuse a card that became unhealthy after the scheduler chose it; the pod waits."""
@@ -228,11 +184,12 @@ class DraPlugin:
                 )
 
     def _device(self, device: PreparedDevice, limit: str | None) -> api.Device:
+        card = self._preparation.names.names[device.gpu]
         return api.Device(
             request_names=[device.request],
             pool_name=self._pool,
             device_name=device.device,
-            cdi_device_ids=[self._names[device.gpu], *([limit] if limit is not None else [])],
+            cdi_device_ids=[card, *([limit] if limit is not None else [])],
             share_id=device.share_id,
         )
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent.gpu import CardIdentity, Gpu
+from agent.gpu import Gpu
 from kube.dra import DRIVER, MEMORY_ATTRIBUTE, SHARE_CAPACITY
 
 API_VERSION = "resource.k8s.io/v1"
-MAX_DEVICES = 64
-"""Of one slice, if devices may have taints; no node has more."""
 MAX_VALUE = 64
 """Characters of an attribute's text."""
-MAX_NAME = 253
 XID_TAINT, LOST_TAINT, UNHEALTHY_TAINT = (f"{DRIVER}/{name}" for name in ("xid", "gpu-lost", "unhealthy"))
 CORDON_TAINT = f"{DRIVER}/cordoned"
 NO_SCHEDULE = "NoSchedule"
@@ -35,11 +31,9 @@ _XID = re.compile(r"Xid ([0-9]{1,6})")
 
 @dataclass(frozen=True, slots=True)
 class OfferedCard:
-    """A card that is offered, with what the driver says of it."""
+    """A card that is offered."""
 
     gpu: Gpu
-    identity: CardIdentity | None
-    """None if the card did not answer since the start."""
     unhealthy: str | None
     """Why new pods should not get it."""
     is_cordoned: bool = False
@@ -57,11 +51,7 @@ def device_name(gpu: Gpu) -> str:
 
 def slice_name(node: str) -> str:
     """Return the name of a node's slice: the same after each restart."""
-    name = f"{node}-{DRIVER}"
-    if len(name) <= MAX_NAME:
-        return name
-    digest = hashlib.sha256(node.encode()).hexdigest()[:16]
-    return f"{node[: MAX_NAME - len(DRIVER) - 18].rstrip('.-')}-{digest}-{DRIVER}"
+    return f"{node}-{DRIVER}"
 
 
 def manifest(node: str, node_uid: str, devices: list[dict[str, Any]], generation: int) -> dict[str, Any]:
@@ -90,26 +80,24 @@ def manifest(node: str, node_uid: str, devices: list[dict[str, Any]], generation
 
 
 def devices_of(cards: Iterable[OfferedCard]) -> list[dict[str, Any]]:
-    """Return the devices of a slice, at most MAX_DEVICES."""
-    return [_device(card) for card in cards][:MAX_DEVICES]
+    """Return the devices of a slice."""
+    return [_device(card) for card in cards]
 
 
 def without_times(devices: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return stored devices without the times of their taints, which the API server adds."""
-    return [_without_times(each) for each in devices]
-
-
-def _without_times(device: Mapping[str, Any]) -> dict[str, Any]:
-    if "taints" not in device:
-        return dict(device)
-    taints = [{key: value for key, value in each.items() if key != "timeAdded"} for each in device["taints"]]
-    return {**device, "taints": taints}
+    return [
+        {**device, "taints": [{key: each[key] for key in each if key != "timeAdded"} for each in taints]}
+        if (taints := device.get("taints")) is not None
+        else dict(device)
+        for device in devices
+    ]
 
 
 def _device(card: OfferedCard) -> dict[str, Any]:
     device: dict[str, Any] = {
         "name": device_name(card.gpu),
-        "attributes": _attributes(card.gpu, card.identity),
+        "attributes": _attributes(card.gpu),
         "capacity": {SHARE_CAPACITY: _SHARES},
         "allowMultipleAllocations": True,
     }
@@ -118,26 +106,25 @@ def _device(card: OfferedCard) -> dict[str, Any]:
     return {**device, "taints": taints} if taints else device
 
 
-def _attributes(gpu: Gpu, identity: CardIdentity | None) -> dict[str, dict[str, Any]]:
-    texts = {"type": "gpu", "uuid": gpu.uuid, "productName": gpu.model}
-    versions = {}
-    if identity is not None:
-        texts["architecture"] = identity.architecture
-        major, minor = identity.compute_capability
-        versions = {
-            "cudaComputeCapability": f"{major}.{minor}.0",
-            "driverVersion": semantic_version(identity.driver_version),
-        }
-        if identity.bus is not None:
-            texts["resource.kubernetes.io/pciBusID"] = identity.bus
-    attributes: dict[str, dict[str, Any]] = {
-        name: {"string": text[:MAX_VALUE]} for name, text in texts.items()
+def _attributes(gpu: Gpu) -> dict[str, dict[str, Any]]:
+    texts = {
+        "type": "gpu",
+        "uuid": gpu.uuid,
+        "productName": gpu.model,
+        "architecture": gpu.architecture,
+        "resource.kubernetes.io/pciBusID": gpu.bus,
     }
-    attributes |= {name: {"version": version} for name, version in versions.items() if version is not None}
-    attributes[MEMORY_ATTRIBUTE] = {"int": gpu.usable_mib}
-    if gpu.numa_node is not None:
-        attributes["resource.kubernetes.io/numaNode"] = {"int": gpu.numa_node}
-    return attributes
+    capability, driver = gpu.compute_capability, gpu.driver_version
+    versions = {
+        "cudaComputeCapability": f"{capability[0]}.{capability[1]}.0" if capability is not None else None,
+        "driverVersion": semantic_version(driver) if driver is not None else None,
+    }
+    integers = {MEMORY_ATTRIBUTE: gpu.usable_mib, "resource.kubernetes.io/numaNode": gpu.numa_node}
+    return {
+        **{name: {"string": text[:MAX_VALUE]} for name, text in texts.items() if text is not None},
+        **{name: {"version": version} for name, version in versions.items() if version is not None},
+        **{name: {"int": number} for name, number in integers.items() if number is not None},
+    }
 
 
 def semantic_version(version: str) -> str | None:

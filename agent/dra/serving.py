@@ -11,14 +11,12 @@ from typing import Any
 
 import grpc
 
-from agent.cdi import CdiError
 from agent.dra.checkpoint import PreparedClaim, PreparedClaims
 from agent.dra.claimed_shares import ClaimedShares
-from agent.dra.plugin import REFUSALS, DraPlugin
+from agent.dra.plugin import DraPlugin
 from agent.dra.resource_slice import OfferedCard, device_number, devices_of
 from agent.dra.specifications import ClaimSpecifications
 from agent.files import boot_id
-from agent.gpu import CardIdentity, GpuSourceError
 from agent.held_slices import HeldSlices
 from agent.kubelet import KubeletError
 from agent.kubelet_api import dra_pb2, pluginregistration_pb2
@@ -66,11 +64,10 @@ class DraOffer:
         self._node = agent.options.node or ""
         self._slices = ResourceSlices(api, self._node)
         self._others = OtherPlugins(agent, ())
-        self._drivers = OtherDrivers(self._slices, agent)
+        self._drivers = OtherDrivers(self._slices, self._state)
         root = Path(agent.options.kubelet_dir)
         self._socket = root / "plugins" / DRIVER / "dra.sock"
         self._registration = root / "plugins_registry" / f"{DRIVER}-reg.sock"
-        self._identities: dict[str, CardIdentity] = {}
         self._cordoned: frozenset[int] = frozenset()
         """Numbers of the cards that the Node's annotation keeps new pods from."""
         self._registered: str | None = "not registered with the kubelet yet"
@@ -80,8 +77,6 @@ class DraOffer:
         self._can_taint = True
         self._again = asyncio.Event()
         """Set when the slice must be looked at."""
-        self._renamed = asyncio.Event()
-        """Set when the cards go by other CDI names."""
         self._unknown: str | None = "the kubelet has not reported its allocations yet"
         """Why it is not known what device plugins offer and pods have from them; None once it was."""
         self._log = get_logger("DRA driver")
@@ -104,11 +99,10 @@ class DraOffer:
             directory, self._agent.policy, options.state_dir, gpus, self._preparation.driver
         )
         boot = boot_id(Path(options.proc))
-        self._prepared = PreparedClaims(self._agent.state_dir, boot, specifications.uids())
+        self._prepared = PreparedClaims(self._agent.state_dir, boot)
         endpoint, reader = str(self._socket), partial(read_claim, self._api)
         plugin = DraPlugin(endpoint, self._agent, reader, self._prepared, specifications, self._preparation)
         plugin.restore()
-        self._preparation.show_driver_limits()
         plugin.on_registration = self._take_registration
         return plugin
 
@@ -120,24 +114,8 @@ class DraOffer:
             group.create_task(self._serve(plugin))
             group.create_task(self._publish())
             group.create_task(self._look_on())
-            group.create_task(self._drop_gone(plugin))
             group.create_task(self._check_files())
-            if (cards := self._preparation.cards) is not None:
-                group.create_task(cards.follow(self._state.gpus))
-            follow = self._preparation.names.follow
-            group.create_task(follow(self._state.gpus, self._renamed.set))
-            group.create_task(self._restore_renamed(plugin))
-
-    async def _restore_renamed(self, plugin: DraPlugin) -> None:
-        """Write the claims' CDI devices again whenever the cards go by other names."""
-        while True:
-            await self._renamed.wait()
-            self._renamed.clear()
-            try:
-                await plugin.restore_while_serving()
-                self._preparation.show_driver_limits()
-            except CdiError as error:
-                self._log.warning("our CDI devices are not updated", error=str(error))
+            group.create_task(self._preparation.follow(plugin.restore_while_serving))
 
     async def _serve(self, plugin: DraPlugin) -> None:
         """Serve on sockets that exist: the registration ends when one is removed."""
@@ -214,7 +192,6 @@ class DraOffer:
                 return
             self._others.set_drivers(await asyncio.to_thread(self._drivers.reasons))
             self._cordoned = await asyncio.to_thread(self._slices.cordoned)
-            await asyncio.to_thread(self._identify)
             self._take_published(await asyncio.to_thread(self._slices.publish, self._devices()))
         except ApiServerError as error:
             if self._published != str(error):
@@ -223,8 +200,6 @@ class DraOffer:
         self._show()
 
     def _take_published(self, published: Published) -> None:
-        if published.is_written:
-            self._log.info("ResourceSlice published", devices=len(self._devices()))
         if self._can_taint and not published.has_taints:
             self._log.warning(
                 "the API server drops taints (feature gate DRADeviceTaints): unhealthy cards are left out"
@@ -243,14 +218,8 @@ class DraOffer:
             is_tainted = why is not None or is_cordoned
             is_left_out = gpu.uuid in self._state.elsewhere or gpu.usable_mib < 1
             if not is_left_out and (self._can_taint or not is_tainted):
-                offered.append(OfferedCard(gpu, self._identities.get(gpu.uuid), why, is_cordoned))
+                offered.append(OfferedCard(gpu, why, is_cordoned))
         return devices_of(offered)
-
-    def _identify(self) -> None:
-        for gpu in self._state.gpus:
-            if gpu.uuid not in self._identities:
-                with contextlib.suppress(GpuSourceError):  # its health shows it
-                    self._identities[gpu.uuid] = self._agent.source.identity_of(gpu.uuid)
 
     async def _look_on(self) -> None:
         while True:
@@ -270,20 +239,10 @@ class DraOffer:
             self._unknown = None
             self._again.set()
 
-    async def _drop_gone(self, plugin: DraPlugin) -> None:
-        """Unprepare what the kubelet forgot, once; an API server that is away is asked again."""
-        wait = Backoff(first_seconds=1.0, max_seconds=MOST_SECONDS)
-        while True:
-            try:
-                return await plugin.drop_gone()
-            except REFUSALS as error:
-                self._log.warning("earlier claims are not checked", error=str(error))
-            await asyncio.sleep(wait.next())
-
     async def _check_files(self) -> None:
         """Put the limiter's files back if they change: containers may start again at any time."""
         failed = RecurringError(self._log.error, "containers that start again have no limit", RefusedError)
         while True:
             await asyncio.sleep(CHECK_SECONDS)
             with failed:
-                await self._preparation.before_use.check()
+                await self._preparation.check_files()

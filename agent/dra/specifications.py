@@ -89,10 +89,6 @@ class ClaimSpecifications:
         for uid in claims_with_files(self._directory) - set(uids):
             self.remove(uid)
 
-    def uids(self) -> frozenset[str]:
-        """Return the UIDs of the claims that have a file."""
-        return claims_with_files(self._directory)
-
     def _path(self, uid: str) -> Path:
         return self._directory / f"{CLAIM_FILE_PREFIX}{uid}.json"
 

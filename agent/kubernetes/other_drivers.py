@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Mapping
 from http import HTTPStatus
 
-from agent.gpu import GpuSourceError
 from agent.kubernetes.api_server import ApiServerError
 from agent.kubernetes.resource_slices import ResourceSlices
-from agent.parts import Agent
 from agent.recurring_error import RecurringError
+from agent.state import AgentState
 from service.log import get_logger
 
 _TWICE = "DRA driver {} offers it too: remove one of the two from this node"
@@ -20,9 +18,9 @@ _TWICE = "DRA driver {} offers it too: remove one of the two from this node"
 class OtherDrivers:
     """Reads their ResourceSlices."""
 
-    def __init__(self, slices: ResourceSlices, agent: Agent) -> None:
+    def __init__(self, slices: ResourceSlices, state: AgentState) -> None:
         self._slices = slices
-        self._state, self._source = agent.state, agent.source
+        self._state = state
         log = get_logger("other drivers")
         self._failed = RecurringError(log.warning, "cannot see what DRA drivers offer", ApiServerError)
 
@@ -32,12 +30,7 @@ class OtherDrivers:
         Raises:
             ApiServerError: the slices cannot be read.
         """
-        buses = {}
-        for gpu in self._state.gpus:
-            with contextlib.suppress(GpuSourceError):  # its health shows it
-                if (bus := self._source.identity_of(gpu.uuid).bus) is not None:
-                    buses[gpu.uuid] = bus
-        return {uuid: _TWICE.format(by) for uuid, by in self._slices.others(self._state.gpus, buses).items()}
+        return {uuid: _TWICE.format(by) for uuid, by in self._slices.others(self._state.gpus).items()}
 
     async def look(self) -> Mapping[str, str] | None:
         """Return `reasons`; None, with a line in the log, if the slices cannot be read."""

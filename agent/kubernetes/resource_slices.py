@@ -15,6 +15,7 @@ from agent.shares import RefusedError
 from kube.cordon import indices_of
 from kube.dra import DRIVER
 from kube.names import CORDON_ANNOTATION, RESOURCE_SLICES_PATH
+from service.log import get_logger
 
 MAX_SLICES = 100
 """Of other drivers that are read."""
@@ -28,8 +29,6 @@ class Published:
     """False: its feature gate DRAConsumableCapacity is off, and a claim takes a whole card."""
     has_taints: bool
     """False: its feature gate DRADeviceTaints is off."""
-    is_written: bool
-    """Whether anything was written."""
 
 
 class ResourceSlices:
@@ -41,6 +40,7 @@ class ResourceSlices:
         self._wanted: list[dict[str, Any]] | None = None
         self._stored: list[dict[str, Any]] | None = None
         """What the API server made of `_wanted`: it drops fields whose feature gates are off."""
+        self._log = get_logger("DRA driver")
 
     def publish(self, devices: list[dict[str, Any]]) -> Published:
         """Make these the devices of our pool; without devices there is no slice.
@@ -54,12 +54,12 @@ class ResourceSlices:
             if _name(each) != name or not devices:
                 self._api.delete(f"{RESOURCE_SLICES_PATH}/{_name(each)}")
         found = next((each for each in ours if _name(each) == name), None)
-        is_written = bool(devices) and not (found is not None and self._is_current(found, devices, len(ours)))
-        if is_written:
-            generation = 1 + max((_generation(each) for each in ours), default=0)
+        if devices and not (found is not None and self._is_current(found, devices, len(ours))):
+            generation = 1 + max((each["spec"]["pool"]["generation"] for each in ours), default=0)
             self._stored = self._write(found, devices, generation)
             self._wanted = devices
-        return _published(devices, self._stored or [], is_written=is_written)
+            self._log.info("ResourceSlice published", devices=len(devices))
+        return _published(devices, self._stored or [])
 
     def cordoned(self) -> frozenset[int]:
         """Return the numbers of the cards that the Node's annotation keeps new pods from.
@@ -70,29 +70,25 @@ class ResourceSlices:
         annotations = self._read_node().get("annotations")
         return indices_of(str(annotations.get(CORDON_ANNOTATION, ""))) if annotations else frozenset()
 
-    def others(self, gpus: Iterable[Gpu], buses: Mapping[str, str]) -> dict[str, str]:
+    def others(self, gpus: Iterable[Gpu]) -> dict[str, str]:
         """Return the driver and device by which another driver offers a card, by UUID.
-
-        Args:
-            gpus: the cards.
-            buses: PCI slots by UUID, as far as they are known.
 
         Raises:
             ApiServerError: the slices cannot be read.
         """
-        cards = {gpu.uuid: gpu.uuid for gpu in gpus} | {bus: uuid for uuid, bus in buses.items()}
+        cards = {name: gpu.uuid for gpu in gpus for name in (gpu.uuid, gpu.bus) if name is not None}
         found = {}
         for each in self._list(f"spec.nodeName={self._node}"):
-            if (driver := _spec(each).get("driver")) == DRIVER:
+            if (driver := each["spec"]["driver"]) == DRIVER:
                 continue
-            for device in _spec(each).get("devices") or ():
-                for value in (device.get("attributes") or {}).values():
-                    if (uuid := cards.get(str(value.get("string")))) is not None:
-                        found[uuid] = f"{driver}, as {device.get('name')}"
+            for device in each["spec"].get("devices", ()):
+                for value in device.get("attributes", {}).values():
+                    if (uuid := cards.get(value.get("string"))) is not None:
+                        found[uuid] = f"{driver}, as {device['name']}"
         return found
 
-    def _is_current(self, found: Mapping[str, Any], devices: list[dict[str, Any]], count: int) -> bool:
-        stored = without_times(_spec(found).get("devices") or ())
+    def _is_current(self, found: dict[str, Any], devices: list[dict[str, Any]], count: int) -> bool:
+        stored = without_times(found["spec"].get("devices", ()))
         wanted = self._stored if devices == self._wanted else devices
         if count != 1 or stored != wanted:
             return False
@@ -100,7 +96,7 @@ class ResourceSlices:
         return True
 
     def _write(
-        self, found: Mapping[str, Any] | None, devices: list[dict[str, Any]], generation: int
+        self, found: dict[str, Any] | None, devices: list[dict[str, Any]], generation: int
     ) -> list[dict[str, Any]]:
         body = manifest(self._node, str(self._read_node().get("uid", "")), devices, generation)
         if found is None:
@@ -109,7 +105,7 @@ class ResourceSlices:
             # Somebody who wrote it meanwhile, such as a kubelet that removes it, is seen by this.
             body["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
             written = self._api.put(f"{RESOURCE_SLICES_PATH}/{_name(found)}", body)
-        return without_times(_spec(written).get("devices") or ())
+        return without_times(written["spec"].get("devices", ()))
 
     def _read_node(self) -> Mapping[str, Any]:
         """Return the metadata of the Node."""
@@ -117,32 +113,21 @@ class ResourceSlices:
 
     def _list(self, selector: str) -> list[dict[str, Any]]:
         query = urlencode({"fieldSelector": selector, "limit": MAX_SLICES})
-        items = self._api.get(f"{RESOURCE_SLICES_PATH}?{query}").get("items")
-        return [each for each in items or () if isinstance(each, dict)]
+        items: list[dict[str, Any]] = self._api.get(f"{RESOURCE_SLICES_PATH}?{query}").get("items") or []
+        return items
 
 
-def _published(devices: list[dict[str, Any]], stored: list[dict[str, Any]], *, is_written: bool) -> Published:
+def _published(devices: list[dict[str, Any]], stored: list[dict[str, Any]]) -> Published:
     tainted = [each["name"] for each in devices if "taints" in each]
     kept = {each["name"]: each for each in stored}
     return Published(
         has_shares=all(kept.get(each["name"], each).get("allowMultipleAllocations") for each in devices),
         has_taints=all("taints" in kept.get(name, {"taints": ()}) for name in tainted),
-        is_written=is_written,
     )
 
 
-def _spec(found: Mapping[str, Any]) -> Mapping[str, Any]:
-    spec = found.get("spec")
-    return spec if isinstance(spec, dict) else {}
-
-
-def _name(found: Mapping[str, Any]) -> str:
-    return str((found.get("metadata") or {}).get("name", ""))
-
-
-def _generation(found: Mapping[str, Any]) -> int:
-    generation = (_spec(found).get("pool") or {}).get("generation", 0)
-    return generation if isinstance(generation, int) else 0
+def _name(found: dict[str, Any]) -> str:
+    return str(found["metadata"]["name"])
 
 
 def read_claim(api: ApiServerClient, namespace: str, name: str) -> dict[str, Any] | None:

@@ -26,7 +26,7 @@ from bench.gpu.stages import MAX_WHY, CannotError, Figures, Setting, WrongError
 
 SERVED_SECONDS, POLL_SECONDS = 60.0, 0.1
 SLICES = 8
-LIMIT = "CUDA_DEVICE_MEMORY_LIMIT_0"
+LIMIT = "CUDA_DEVICE_MEMORY_LIMIT_0="
 POLICY = "kind: Policy\nname: default\nlimits: {from: agent}\n"
 
 
@@ -104,7 +104,7 @@ def agent(setting: Setting) -> Figures:
 
 async def _agent(setting: Setting, gpus: Sequence[Gpu]) -> Figures:
     wanted = {f"nvidia.com/gpu-{gpu.index}": gpu for gpu in gpus}
-    async with _kubelet(setting) as kubelet, _running(setting) as process:
+    async with _kubelet(setting) as kubelet, _running(setting, gpus) as process:
         async with asyncio.timeout(SERVED_SECONDS):
             while kubelet.devices.keys() != wanted.keys():
                 if process.returncode is not None:
@@ -112,7 +112,7 @@ async def _agent(setting: Setting, gpus: Sequence[Gpu]) -> Figures:
                     raise WrongError(f"the agent ended: {said}")
                 await asyncio.sleep(POLL_SECONDS)
         offered = {name: len(ids) for name, ids in kubelet.devices.items()}
-        limits = {name: await _limit_of(kubelet, name) for name in wanted}
+        limits = {name: await _limit_of(kubelet, setting, name) for name in wanted}
     figures = {"offered": offered, "limits": limits}
     expected = {name: f"{gpu.usable_mib // SLICES}m" for name, gpu in wanted.items()}
     if set(offered.values()) != {SLICES} or limits != expected:
@@ -120,11 +120,19 @@ async def _agent(setting: Setting, gpus: Sequence[Gpu]) -> Figures:
     return figures
 
 
-async def _limit_of(kubelet: Kubelet, resource: str) -> str:
+async def _limit_of(kubelet: Kubelet, setting: Setting, resource: str) -> str:
+    """Return the limit of the CDI device that a container with one slice gets."""
     [first, *_] = kubelet.devices[resource]
     request = api.ContainerAllocateRequest(devices_ids=[first])
     answer = await kubelet.stubs[resource].Allocate(api.AllocateRequest(container_requests=[request]))
-    return str(answer.container_responses[0].envs.get(LIMIT, ""))
+    kind, _, name = answer.container_responses[0].cdi_devices[-1].name.partition("=")
+    for file in (setting.scratch / "shares").glob("*.json"):
+        content = json.loads(file.read_text())
+        for device in content["devices"]:
+            if (content["kind"], device["name"]) == (kind, name):
+                env = device["containerEdits"]["env"]
+                return next((each.removeprefix(LIMIT) for each in env if each.startswith(LIMIT)), "")
+    return ""
 
 
 @asynccontextmanager
@@ -143,8 +151,13 @@ async def _kubelet(setting: Setting) -> AsyncIterator[Kubelet]:
 
 
 @asynccontextmanager
-async def _running(setting: Setting) -> AsyncIterator[Process]:
-    """Run the agent's command, without CDI, so that its answer contains the limit."""
+async def _running(setting: Setting, gpus: Sequence[Gpu]) -> AsyncIterator[Process]:
+    """Run the agent's command, with CDI devices of the cards that give no container anything."""
+    shares = setting.scratch / "shares"
+    shares.mkdir(exist_ok=True)
+    devices = [{"name": gpu.uuid, "containerEdits": {}} for gpu in gpus]
+    cards = {"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": devices}
+    (shares / "nvidia.json").write_text(json.dumps(cards))
     library = setting.scratch / "library" / "libvgpu.so"
     library.parent.mkdir(exist_ok=True)
     library.write_bytes(setting.limiter.read_bytes() if setting.limiter is not None else b"a stand-in\n")
@@ -155,15 +168,14 @@ async def _running(setting: Setting) -> AsyncIterator[Process]:
         "policies": policies,
         "kubelet-dir": setting.scratch,
         "state-dir": setting.scratch,
-        "device-list-strategy": "envvar",
-        "driver-root": setting.driver_root,
+        "cdi-dir": shares,
         "health-port": 0,
     }
     command = [
         "-m",
         "cli.main",
         "agent",
-        "--device-nodes",
+        "--cdi-enabled",
         *(f"--{key}={each}" for key, each in options.items()),
     ]
     with (setting.scratch / "agent.log").open("wb") as log:

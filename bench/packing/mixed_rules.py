@@ -13,7 +13,7 @@ from bench.packing.policies import MODEL_LABEL
 from kube.names import GPU_MEMORY_LABEL
 from kube.scheduling import Constraints, Taint, Toleration
 from ledger.ledger import Ledger
-from ledger.placement.expected_pods import ExpectedKind, ExpectedPods
+from ledger.placement.expected_pods import ExpectedPods
 from ledger.placement_request import Accounting, Demands, Placement, PlacementRequest, RequestedShare
 from modes.facts import NodeFact
 from modes.fraction import Fraction
@@ -194,8 +194,8 @@ class Unlearnt(Ours):
 
 
 class _NeverCounted(ExpectedPods):
-    def _kind(self, *_: object) -> ExpectedKind:
-        return ExpectedKind(is_dropped=True)
+    def _count(self, *_: object) -> None:
+        """Count no kind."""
 
 
 def node_fact(node: MixedNode) -> NodeFact:

@@ -11,7 +11,7 @@ from bench.packing.trace import EIGHTH, GPU, TraceNode, TracePod
 from kube.names import GPU_MEMORY_LABEL
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.ledger import Ledger
-from ledger.placement.cpu import CpuHistory, unusable_slices
+from ledger.placement.prices import CpuHistory, unusable_slices
 from ledger.placement_request import Accounting, Demands, Placement, PlacementRequest, RequestedShare
 from ledger.reservations import LIFETIME_SECONDS
 from modes.facts import NodeFact, PodFact

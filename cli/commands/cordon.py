@@ -24,7 +24,7 @@ from cli.printing import say
 from kube.cordon import indices_of, written
 from kube.dra import DRIVER
 from kube.names import CORDON_ANNOTATION, RESOURCE_SLICES_PATH
-from ledger.node_capacity import slices_by_index
+from ledger.from_kubernetes import slices_by_index
 from modes.resource_names import ONE_GPU_RESOURCE, ResourceNames
 
 if TYPE_CHECKING:

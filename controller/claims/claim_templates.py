@@ -82,8 +82,7 @@ class ClaimTemplates:
             return "the request names no driver or no namespace"
         try:
             kinds = request.demands.kinds
-            cards, custom = placement.cards, share.claim_names
-            claimed = ClaimedShare(share.driver, share.fraction, cards, kinds, share.any_gpu, custom)
+            claimed = ClaimedShare(share.driver, share.fraction, placement.cards, kinds, share.any_gpu)
             key, spec = (namespace, template_name(claimed)), template_spec(claimed)
         except ValueError as error:
             return str(error)

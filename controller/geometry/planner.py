@@ -1,6 +1,6 @@
 """Decides which idle cards are divided so that waiting pods get their MIG instances.
 
-Pure: the caller passes monotonic seconds. The rules:
+Pure, but for the time that a plan may take. The rules:
 - Namespaces take turns, the one for which cards were divided longest ago first; within a namespace the oldest
   pod comes first.
 - A pod that fits free instances changes nothing: the scheduler will place it.
@@ -11,6 +11,7 @@ Pure: the caller passes monotonic seconds. The rules:
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -21,8 +22,8 @@ from modes.facts import PodFact
 from modes.mig_geometry import Geometry, full_geometries
 from service.turns import in_turn
 
-MAX_SEARCHES = 200
-"""Pods with different requests for which one plan searches the nodes."""
+PLAN_SECONDS = 1.0
+"""CPU time after which a plan looks at no other pod; the next one begins with namespaces not reached."""
 NO_CARD = (
     "no node that is divided on demand has a card with these MIG profiles: ask for one that"
     " nvidia-smi mig -lgip lists"
@@ -47,11 +48,12 @@ class Planner:
         """Return the divisions to begin."""
         namespaces = {each.mig.uid: each.pod.namespace for each in requests}
         oldest = sorted(requests, key=lambda each: (each.mig.created, each.pod.key))
-        found = _Planning(nodes, in_turn(oldest, lambda each: each.pod.namespace, self._last)).run()
+        planning = _Planning(nodes, in_turn(oldest, lambda each: each.pod.namespace, self._last))
+        found = planning.run()
         served = [namespaces[uid] for new in found.divisions.values() for uid in new.pods]
         waiting = set(namespaces.values())
         self._last = {name: at for name, at in self._last.items() if name in waiting}
-        self._last |= dict.fromkeys(served, now)
+        self._last |= dict.fromkeys([*served, *planning.had_their_turn], now)
         return found
 
 
@@ -145,6 +147,8 @@ class _Planning:
         ordered = sorted(nodes, key=lambda node: (() not in node.division, node.name))
         self._rooms = [_Room(node) for node in ordered]
         self._requests = requests
+        self.had_their_turn = frozenset[str]()
+        """Namespaces with a request that was looked at, if there was no time for all requests."""
         self._matching = dict[bytes, list[_Room]]()
         """Nodes that accept the constraints with a digest."""
         self._waiting = Counter[str]()
@@ -155,13 +159,15 @@ class _Planning:
             self._used.update(node.held)
 
     def run(self) -> Plan:
-        unserved, failed, searches = dict[str, str](), dict[tuple[object, ...], str](), 0
+        unserved, failed = dict[str, str](), dict[tuple[object, ...], str]()
+        end, seen = time.thread_time() + PLAN_SECONDS, set[str]()
         for request in self._requests:
+            if seen and time.thread_time() >= end:
+                self.had_their_turn = frozenset(seen)
+                break
+            seen.add(request.pod.namespace)
             self._waiting.subtract(dict(request.mig.wants))
             if request.shape not in failed:
-                searches += 1
-                if searches > MAX_SEARCHES:
-                    break
                 if (why_not := self._serve(request)) is None:
                     continue
                 failed[request.shape] = why_not

@@ -14,12 +14,10 @@ import msgspec
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.pods.pending_pod import NamedClaim, StoredPod
 from controller.watch.card_claims import card_claims
-from controller.watch.claim_cards import DRIVERS, cards_by_driver
-from kube.dra import CLAIM_NAME, DRIVER, REQUEST_NAME, SHARES_OF_CARD, CustomCards
+from kube.dra import CAPACITIES, CLAIM_NAME, DRIVER, REQUEST_NAME, SHARES_OF_CARD
 from kube.quantity import whole
 from ledger.claim_room import ClaimAsk
 from ledger.why_claim import ClaimState, ShareClaim
-from modes.claim import custom_cards_of
 from modes.claim_name import MAX_SIZES, sizes_of_name
 from modes.fraction import MAX_CONTAINERS
 from modes.gpu_kinds import EVERY_KIND, GpuKinds, read_gpu_kinds
@@ -40,20 +38,11 @@ class _Capacity(msgspec.Struct):
     requests: dict[str, str | int] | None = None
 
 
-class _Cel(msgspec.Struct):
-    expression: str = ""
-
-
-class _Selector(msgspec.Struct):
-    cel: _Cel = msgspec.field(default_factory=_Cel)
-
-
 class _Asked(msgspec.Struct, rename="camel"):
     name: str = ""
     device_class_name: str = ""
     count: int | None = None
     capacity: _Capacity | None = None
-    selectors: list[_Selector] | None = None
 
 
 class _Request(msgspec.Struct, rename="camel"):
@@ -128,11 +117,10 @@ async def _get(api: ApiServer, namespace: str, resource: str, name: str) -> byte
 
 def _of_claim(found: ShareClaim, data: bytes) -> ShareClaim:
     claim = msgspec.json.decode(data, type=_Claim)
-    custom = _custom_of(claim)
-    read = card_claims(filter(None, [custom])).reader.read_object(data)
+    read = card_claims().reader.read_object(data)
     parts = read.parts if read is not None else ()
     state: ClaimState = "allocated" if parts else "waiting"
-    return replace(_with_asked(found, claim, custom), state=state, parts=parts)
+    return replace(_with_asked(found, claim), state=state, parts=parts)
 
 
 async def _of_template(api: ApiServer, namespace: str, found: ShareClaim) -> ShareClaim:
@@ -152,26 +140,19 @@ def claim_of_template(name: str, data: bytes) -> ShareClaim:
         ValueError: it is not a template, or an amount is not a quantity.
     """
     claim = msgspec.json.decode(data, type=_Template).spec
-    found = ShareClaim(state="not created", template=name)
-    return _with_asked(found, claim, _custom_of(claim))
+    return _with_asked(ShareClaim(state="not created", template=name), claim)
 
 
-def _with_asked(found: ShareClaim, claim: _Claim, custom: CustomCards | None) -> ShareClaim:
+def _with_asked(found: ShareClaim, claim: _Claim) -> ShareClaim:
     """Return it with its driver and what it asks for.
 
     Raises:
         ValueError: an amount is not a quantity.
     """
-    driver, asked = _asked(claim, custom)
+    driver, asked = _asked(claim)
     if asked is not None and driver != DRIVER and (sizes := sizes_of_name(found.template)):
         asked = replace(asked, card_mib=sizes[0])
-    return replace(found, driver=driver, asked=asked, custom=custom)
-
-
-def _custom_of(claim: _Claim) -> CustomCards | None:
-    """Return the cards of the custom driver that the first alternative of a share asks for."""
-    asked = [each for request in _requests(claim) for each in _alternatives(request)][:1]
-    return custom_cards_of([selector.cel.expression for each in asked for selector in each.selectors or ()])
+    return replace(found, driver=driver, asked=asked)
 
 
 def _requests(claim: _Claim) -> list[_Request]:
@@ -179,26 +160,24 @@ def _requests(claim: _Claim) -> list[_Request]:
     return [each for each in requests if _REQUEST.fullmatch(each.name)][:MAX_CONTAINERS]
 
 
-def _asked(claim: _Claim, custom: CustomCards | None) -> tuple[str, ClaimAsk | None]:
+def _asked(claim: _Claim) -> tuple[str, ClaimAsk | None]:
     devices, requests = claim.spec.devices, _requests(claim)
     classes = {each.device_class_name for request in requests for each in _alternatives(request)}
-    if len(classes) != 1 or not (custom or classes <= DRIVERS):
+    if len(classes) != 1 or not classes <= CAPACITIES.keys():
         return "", None
-    names = cards_by_driver([custom] if custom is not None else [])[
-        custom.driver if custom else classes.pop()
-    ]
-    of_each = [[_alternative(each, names) for each in _alternatives(request)] for request in requests]
+    driver = classes.pop()
+    of_each = [[_alternative(each, driver) for each in _alternatives(request)] for request in requests]
     # Parts that may be on different cards: no amount of one card says whether they have room.
     is_apart = len(requests) > 1 and not devices.constraints
     if is_apart or len(set(map(len, of_each))) != 1:
         return "", None
     first, *others = map(_together, zip(*of_each, strict=True))
-    if names.driver == DRIVER and (mib := _exact_mib(devices)):
+    if driver == DRIVER and (mib := _exact_mib(devices)):
         sizes = [_SIZE.fullmatch(each.name) for each in _alternatives(requests[0])]
         known = zip(sizes, [first, *others], strict=True)
         shares = sorted([(int(size[1]), each.share) for size, each in known if size is not None])
         return DRIVER, ClaimAsk(mib, shares=tuple(shares), count=first.count)
-    return (names.driver, first) if not others else ("", None)
+    return (driver, first) if not others else ("", None)
 
 
 def _exact_mib(devices: _Devices) -> int:
@@ -217,9 +196,9 @@ def _together(parts: tuple[ClaimAsk, ...]) -> ClaimAsk:
     return replace(parts[0], memory_mib=mib, share=min(share, SHARES_OF_CARD))
 
 
-def _alternative(asked: _Asked, names: CustomCards) -> ClaimAsk:
-    text = (asked.capacity.requests or {}).get(names.capacity) if asked.capacity is not None else None
+def _alternative(asked: _Asked, driver: str) -> ClaimAsk:
+    text = (asked.capacity.requests or {}).get(CAPACITIES[driver]) if asked.capacity is not None else None
     count = asked.count or 1
-    if text is None or names.driver == DRIVER:
+    if text is None or driver == DRIVER:
         return ClaimAsk(share=SHARES_OF_CARD if text is None else whole(text), count=count)
     return ClaimAsk(-(-whole(text) // _MIB), count=count)

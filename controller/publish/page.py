@@ -188,5 +188,5 @@ class WaitingReasons:
     async def _free(self, pod: SeenPod, asked: PodDemands) -> FreeNodes | None:
         """Return nodes with free slices, at most some seconds old; None if this pod has to wait."""
         if asked.of_node == "too long":
-            return FreeNodes((), 0, not_compared=1)
+            return FreeNodes(not_compared=True)
         return await self._finder.nodes(pod.fact, asked.of_node, by_agent=pod.is_limited_by_agent)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable
 
 import msgspec
 
 from cluster.listing import Resource
 from cluster.object_reader import ObjectMetadata, ObjectReader, logged
-from controller.watch.claim_cards import cards_by_driver
-from kube.dra import DRIVER, SHARES_OF_CARD, CustomCards
+from kube.dra import CAPACITIES, DRIVER, SHARES_OF_CARD
 from kube.names import RESOURCE_CLAIMS_PATH
 from kube.quantity import whole
 from ledger.claimed_cards import CardClaim, CardKey, ClaimedPart
@@ -53,35 +51,33 @@ class _ResourceClaim(msgspec.Struct, gc=False):
     status: _Status = msgspec.field(default_factory=_Status)
 
 
-def card_claims(
-    custom: Iterable[CustomCards] = (), on_unreadable: Callable[[str, str], None] = _UNREADABLE
-) -> Resource[CardClaim]:
+def card_claims(on_unreadable: Callable[[str, str], None] = _UNREADABLE) -> Resource[CardClaim]:
     """All ResourceClaims, in clusters that serve them; those without cards of known drivers have no parts."""
     return Resource(
         "resourceclaims",
         RESOURCE_CLAIMS_PATH,
-        ObjectReader(_ResourceClaim, partial(_seen, cards_by_driver(custom)), on_unreadable),
+        ObjectReader(_ResourceClaim, _seen, on_unreadable),
         is_optional=True,
     )
 
 
-def _seen(drivers: Mapping[str, CustomCards], found: _ResourceClaim) -> CardClaim:
+def _seen(found: _ResourceClaim) -> CardClaim:
     metadata, status = found.metadata, found.status
     allocation = status.allocation or _Allocation()
     # A result with adminAccess takes nothing away from others.
     results = [
         each
         for each in allocation.devices.results or ()
-        if each.driver in drivers and each.admin_access is not True
+        if each.driver in CAPACITIES and each.admin_access is not True
     ]
     pod = next((each.name for each in status.reserved_for or () if each.resource == "pods"), "")
-    parts = tuple([_part(drivers[each.driver], each) for each in results])
-    return CardClaim(metadata.namespace, metadata.name, pod, parts)
+    return CardClaim(metadata.namespace, metadata.name, pod, tuple(map(_part, results)))
 
 
-def _part(names: CustomCards, result: _Result) -> ClaimedPart:
-    card, consumed = CardKey(result.driver, result.pool, result.device), result.consumed_capacity or {}
-    amount = min(whole(consumed[names.capacity]), MAX_AMOUNT) if names.capacity in consumed else None
-    if amount is None or names.driver == DRIVER:
+def _part(result: _Result) -> ClaimedPart:
+    card = CardKey(result.driver, result.pool, result.device)
+    consumed = (result.consumed_capacity or {}).get(CAPACITIES[result.driver])
+    amount = min(whole(consumed), MAX_AMOUNT) if consumed is not None else None
+    if amount is None or result.driver == DRIVER:
         return ClaimedPart(card, 0, SHARES_OF_CARD if amount is None else amount, result.request)
     return ClaimedPart(card, -(-amount // _MIB), 0, result.request)

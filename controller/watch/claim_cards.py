@@ -5,22 +5,19 @@ Texts come from drivers: the API server bounds them, and characters that cannot 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable
 
 import msgspec
 
 from cluster.listing import Resource
 from cluster.object_reader import ObjectMetadata, ObjectReader, logged
-from kube.dra import DRIVER, MEMORY_ATTRIBUTE, NVIDIA_DRIVER, SHARE_CAPACITY, CustomCards
+from kube.dra import CAPACITIES, DRIVER, MEMORY_ATTRIBUTE
 from kube.names import RESOURCE_SLICES_PATH
 from kube.quantity import whole
 from ledger.claimed_cards import ClaimableCard, OfferedSlice
 
 MAX_CARD_MIB = 2**20
 """More than any card has: quotas count the largest one, and a template's name has room for 9 digits."""
-DRIVERS = frozenset({DRIVER, NVIDIA_DRIVER})
-"""The drivers whose cards claims of shares may take, without the custom ones of policies."""
 _MIB = 1024 * 1024
 _BLOCKING = frozenset({"NoSchedule", "NoExecute"})
 _UNREADABLE = logged("a ResourceSlice cannot be read and is ignored")
@@ -69,41 +66,31 @@ class _ResourceSlice(msgspec.Struct, gc=False):
     spec: _Spec
 
 
-def cards_by_driver(custom: Iterable[CustomCards]) -> dict[str, CustomCards]:
-    """Return the names in slices and claims of each driver whose cards claims of shares may take."""
-    known = {DRIVER: CustomCards(DRIVER, SHARE_CAPACITY), NVIDIA_DRIVER: CustomCards(NVIDIA_DRIVER)}
-    return {**{each.driver: each for each in custom}, **known}
-
-
-def offered_slices(
-    custom: Iterable[CustomCards] = (), on_unreadable: Callable[[str, str], None] = _UNREADABLE
-) -> Resource[OfferedSlice]:
+def offered_slices(on_unreadable: Callable[[str, str], None] = _UNREADABLE) -> Resource[OfferedSlice]:
     """All ResourceSlices, in clusters that serve them; those of other drivers have no cards."""
     return Resource(
         "claimable cards",
         RESOURCE_SLICES_PATH,
-        ObjectReader(_ResourceSlice, partial(_seen, cards_by_driver(custom)), on_unreadable),
+        ObjectReader(_ResourceSlice, _seen, on_unreadable),
         is_optional=True,
     )
 
 
-def _seen(drivers: Mapping[str, CustomCards], found: _ResourceSlice) -> OfferedSlice:
+def _seen(found: _ResourceSlice) -> OfferedSlice:
     name, spec = found.metadata.name, found.spec
-    names = drivers.get(spec.driver)
-    if names is None:
+    if spec.driver not in CAPACITIES:
         return OfferedSlice(name, "")
-    cards = [card for card in map(partial(_card, names), spec.devices or ()) if card is not None]
+    cards = [card for each in spec.devices or () if (card := _card(spec.driver, each)) is not None]
     pool = spec.pool
     return OfferedSlice(name, spec.driver, pool.name, spec.node_name or "", pool.generation, tuple(cards))
 
 
-def _card(names: CustomCards, device: _Device) -> ClaimableCard | None:
+def _card(driver: str, device: _Device) -> ClaimableCard | None:
     """Return a whole card; None for MIG devices, and for devices of which claims cannot take a part."""
-    attributes, capacity = device.attributes or {}, (device.capacity or {}).get(names.capacity)
-    is_card = names.driver not in DRIVERS or attributes.get("type", _NONE).string == "gpu"
-    if capacity is None or not is_card:
+    attributes, capacity = device.attributes or {}, (device.capacity or {}).get(CAPACITIES[driver])
+    if capacity is None or attributes.get("type", _NONE).string != "gpu":
         return None
-    is_shares = names.driver == DRIVER
+    is_shares = driver == DRIVER
     mib = attributes.get(MEMORY_ATTRIBUTE, _NONE).number if is_shares else whole(capacity.value) // _MIB
     if not 0 <= mib <= MAX_CARD_MIB:
         raise ValueError(f"a card has {mib} MiB, not 0 to {MAX_CARD_MIB}")
@@ -112,7 +99,7 @@ def _card(names: CustomCards, device: _Device) -> ClaimableCard | None:
         device.name,
         mib,
         _shown(attributes.get("uuid", _NONE).string),
-        _shown(attributes.get(names.product_name, _NONE).string),
+        _shown(attributes.get("productName", _NONE).string),
         device.allow_multiple_allocations is True,
         "=".join(filter(None, (blocking[0].key, blocking[0].value))) if blocking else "",
     )

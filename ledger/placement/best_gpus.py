@@ -34,7 +34,7 @@ def best_gpus(account: NodeAccount, node_class: NodeClass, request: PlacementReq
     if sets is not None and (found := best_set(left, sets, fraction, prices)) is not None:
         left = {index: slices for index, slices in left.items() if index in found[1]}
     if fraction.is_apart:
-        chosen = gpus_of_split(tuple(left.values()), fraction, prices) or ()
+        chosen = gpus_of_split(tuple(left.values()), fraction) or ()
         return tuple([list(left)[position] for position in chosen])
     if request.is_spread and not fraction.is_whole:
         left = _least_used(account, left, fraction, request.accounting.owner)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from kube.matching import TolerationIndex
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
-from kube.scheduling import Constraints, Taint, without_label
+from kube.scheduling import Taint, without_label
 from ledger.accounts import NodeAccount
 from ledger.placement.cards import CardDemand, demand
-from ledger.placement.expected_pods import Counters
 from ledger.placement.feasibility import Obstacle, gpu_obstacle, takes_now, why_unschedulable
-from ledger.placement.label_index import NodeSet, Work
+from ledger.placement.label_index import NodeSet
 from ledger.placement.node_class import Found, NodeClass, Search, State
 from ledger.placement.node_index import NodeIndex
 from ledger.placement_request import PlacementRequest, Unschedulable
@@ -41,8 +40,6 @@ class Candidates:
     nodes: NodeSet
     is_part: bool
     """Whether some nodes of the classes are not among them."""
-    expected: Counters = field(default_factory=dict)
-    """Counters of such pods."""
 
     @cached_property
     def demand(self) -> CardDemand | None:
@@ -108,19 +105,10 @@ class CandidateFinder:
         self._index = index
         self._generation = -1
         self._known: dict[Hashable, Candidates] = {}
-        self._matching: tuple[Constraints, NodeSet] | None = None
-        """The nodes for the last label demands: a decision tries the same demands with other sizes."""
-        self.work = Work(0)
-        """The comparisons that are left for the current decision."""
-
-    def begin(self) -> Work:
-        """Begin a decision: all selections until the next one are charged to its work."""
-        self._refresh()
-        self.work = Work(self._index.labels.nodes.bit_count())
-        return self.work
 
     def without_unknown(self, request: PlacementRequest) -> PlacementRequest:
         """Leave out extended resources that no node offers: something other than nodes may give them."""
+        self._refresh()
         if not request.share.extended:
             return request
         known = set[str]().union(*[each.sample.extended for each in self._index.classes.values()])
@@ -129,11 +117,7 @@ class CandidateFinder:
         )
 
     def select(self, request: PlacementRequest) -> Candidates:
-        """Return the nodes that could ever hold the pod.
-
-        Raises:
-            TooMuchWorkError: it takes more comparisons than the decision has left.
-        """
+        """Return the nodes that could ever hold the pod."""
         self._refresh()
         key = _key(request)
         candidates = self._known.get(key)
@@ -146,11 +130,7 @@ class CandidateFinder:
         return candidates
 
     def accepting(self, request: PlacementRequest) -> tuple[NodeClass, ...]:
-        """Return the classes that a pod's labels and tolerations accept, whatever the size of its share.
-
-        Raises:
-            TooMuchWorkError: it takes more comparisons than the decision has left.
-        """
+        """Return the classes that a pod's labels and tolerations accept, whatever the size of its share."""
         per_gpu = request.share.fraction.slices_per_gpu
         return self.select(request.with_share(fraction=Fraction(per_gpu, per_gpu))).classes
 
@@ -162,20 +142,13 @@ class CandidateFinder:
         """Apply changes to the index, and drop selections that are no longer valid."""
         self._index.flush()
         if self._generation != self._index.generation:
-            self._matching = None
             self._known.clear()
             self._generation = self._index.generation
 
-    def _matching_nodes(self, constraints: Constraints) -> NodeSet:
-        if self._matching is None or self._matching[0] is not constraints:
-            self._matching = constraints, self._index.labels.matching(constraints, self.work)
-        return self._matching[1]
-
     def _select(self, request: PlacementRequest) -> Candidates:
         constraints, tolerated = request.demands.constraints, dict[tuple[Taint, ...], bool]()
-        matching = self._matching_nodes(constraints)
+        matching = self._index.labels.matching(constraints)
         tolerations = TolerationIndex(constraints.tolerations)
-        self.work.spend(len(constraints.tolerations))
         found = list[NodeClass]()
         for each in self._index.classes.values():
             node = each.sample
@@ -210,13 +183,14 @@ class CandidateFinder:
             yield lacks or Obstacle.LABELS, 1, fact is not None
             return
         # Demands on GPU memory also exclude nodes without the label, which the message has to name.
-        asked_for = self._matching_nodes(without_label(constraints, GPU_MEMORY_LABEL))
+        matching = self._index.labels.matching(constraints)
+        asked_for = self._index.labels.matching(without_label(constraints, GPU_MEMORY_LABEL))
         for each in self._index.classes.values():
             sample, sized = each.sample, request.on_card(each.sample.gpu_mib)
             lacks, accepted = gpu_obstacle(sample, sized), asked_for
             if lacks is None:
                 # If the labels match too, taints are the obstacle.
-                accepted = self._matching_nodes(constraints) if _accepts_kind(each, sized) else 0
+                accepted = matching if _accepts_kind(each, sized) else 0
             elif not GpuKinds(kinds.models).takes_model(sample.labels.get(GPU_PRODUCT_LABEL)):
                 accepted = 0
             count = (each.nodes & accepted).bit_count()

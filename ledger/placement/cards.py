@@ -8,7 +8,6 @@ an odd node.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import NamedTuple
 
 from kube.names import GPU_PRODUCT_LABEL
@@ -66,20 +65,16 @@ def layout(node: NodeFact) -> Layout | None:
     if not node.cards:
         return None
     label = Card(node.labels.get(GPU_PRODUCT_LABEL) or "", node.gpu_mib or 0)
-    return _layout(node.cards, node.card_models, label)
-
-
-@lru_cache(maxsize=4096)
-def _layout(cards: tuple[tuple[int, int], ...], models: tuple[str, ...], label: Card) -> Layout | None:
-    models = models if len(models) == len(cards) else ("",) * len(cards)
+    models = node.card_models if len(node.card_models) == len(node.cards) else ("",) * len(node.cards)
     # A card of unknown model counts as the label's.
-    found = [
-        (index, Card(model or label.model, mib)) for (index, mib), model in zip(cards, models, strict=True)
+    cards = [
+        (index, Card(model or label.model, mib))
+        for (index, mib), model in zip(node.cards, models, strict=True)
     ]
-    is_uniform = len({mib for _, mib in cards}) == 1
-    if is_uniform and all(_is_as_said(card, label) for _, card in found):
+    is_uniform = len({mib for _, mib in node.cards}) == 1
+    if is_uniform and all(_is_as_said(card, label) for _, card in cards):
         return None
-    return Layout(tuple(found), label)
+    return Layout(tuple(cards), label)
 
 
 def _is_as_said(card: Card, label: Card) -> bool:
@@ -109,15 +104,10 @@ def card_sets(node: NodeFact, wanted: CardDemand | None) -> CardSets | None:
     """Return the sets of GPUs that a pod may use on a node; None for any GPU, empty if there are too few."""
     if wanted is None or (found := layout(node)) is None:
         return None
-    return _sets(found, wanted, tuple([index for index, _ in node.gpus]))
-
-
-@lru_cache(maxsize=4096)
-def _sets(found: Layout, wanted: CardDemand, indices: tuple[int, ...]) -> CardSets | None:
     known = dict(found.cards)
     if not wanted.chooses:
         return None if all(_takes(card, found.label, wanted) for card in known.values()) else ()
-    cards = {index: known.get(index, found.label) for index in indices}
+    cards = {index: known.get(index, found.label) for index, _ in node.gpus}
     fitting = {index: card for index, card in cards.items() if _takes(card, found.label, wanted)}
     mib = {card.mib for card in fitting.values()}
     if len(fitting) == len(cards) and not (wanted.are_equal and len(mib) > 1):

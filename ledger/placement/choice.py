@@ -1,8 +1,11 @@
-"""Chooses the node and the GPUs that a pod gets: the best with room, otherwise an index to wait for."""
+"""Chooses the node and the GPUs that a pod gets: the best with room, otherwise an index to wait for.
+
+If a policy lets free room choose the mode, the first preferred mode with room is taken.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -11,21 +14,21 @@ from ledger.accounts import NodeAccount
 from ledger.owners import GpuModel, Owners
 from ledger.placement.best_gpus import best_gpus
 from ledger.placement.candidates import CandidateFinder, Candidates
-from ledger.placement.gpu_kinds import KnownKinds
+from ledger.placement.gpu_kinds import KnownKinds, keep_to, model_of, model_to_wait_for, no_such_node
 from ledger.placement.hosts import on_hosts
-from ledger.placement.label_index import TooMuchWorkError
 from ledger.placement.node_class import Found
 from ledger.placement.node_index import NodeIndex
-from ledger.placement.preference import family_requests, preferred
 from ledger.placement.prices import UNIT
-from ledger.placement.same_model import commonest_model, keep_to, model_of, no_such_node
 from ledger.placement.waiting import PendingPods, assumed_indices, capacity_of, waiting_places
-from ledger.placement_request import Placement, PlacementRequest, Unschedulable
+from ledger.placement_request import Oversized, Placement, PlacementRequest, Unschedulable
 from modes.gpu_kinds import EVERY_KIND
 
 _Options = list[Placement] | Unschedulable
+_Answers = Sequence[tuple[PlacementRequest, _Options]]
 _MAX_COUNTS = 8
 """Distinguished numbers of an owner's pods on one node, the lowest ones: each costs a search of all nodes."""
+MAX_REASON = 120
+"""Characters of the reason why a mode was passed over."""
 
 
 class Choice:
@@ -50,13 +53,7 @@ class Choice:
         are on GPUs of the cluster: first those with room, then those to wait for, with least wasted memory
         first.
         """
-        work = self._finder.begin()
-        try:
-            return self._of_kinds(self._finder.without_unknown(request))
-        except TooMuchWorkError:
-            return work.refusal()
-
-    def _of_kinds(self, request: PlacementRequest) -> _Options:
+        request = self._finder.without_unknown(request)
         kinds = request.demands.kinds
         if kinds == EVERY_KIND:
             return self._options(request)
@@ -205,7 +202,7 @@ class Choice:
         for indices, gpu_mib in waiting_places(candidates, request, self._pending, self._known):
             model: GpuModel = None, gpu_mib
             if request.demands.same_model:
-                model = commonest_model(candidates.samples(), indices, gpu_mib)
+                model = model_to_wait_for(candidates.samples(), indices, gpu_mib)
             answer = on_hosts(self._placed(request, indices, model, None), request, candidates, self._index)
             if isinstance(answer, Placement):
                 return answer
@@ -265,3 +262,54 @@ def _has_pods(on_nodes: Mapping[str, int], count: int, account: NodeAccount) -> 
 
 def _has_room(options: _Options) -> bool:
     return not isinstance(options, Unschedulable) and any(each.node is not None for each in options)
+
+
+def family_requests(request: PlacementRequest) -> list[PlacementRequest]:
+    """Return the same request for each preferred mode, in order.
+
+    If the pod names a resource of MIG instances, only their mode is left. If containers share a GPU, only
+    slices are.
+    """
+    found = [request.with_share(mode=mode).with_demands(prefer=()) for mode in request.demands.prefer]
+    if request.demands.resource:
+        return [each for each in found if each.share.mode_type.gives_instances]
+    if request.share.fraction.containers:
+        return [each for each in found if each.share.mode_type.several_containers_problem is None]
+    return found
+
+
+def preferred(answers: _Answers, oversized: Oversized) -> _Options:
+    """Return the placements that a pod can have in any of the modes, the best first, or why there is none.
+
+    Placements with room come first, then the preferred mode. An instance of more than twice the request is
+    used only if nothing else could ever hold the pod; with `oversized` "take", if nothing else has room.
+    """
+    placed = [
+        (rank, each)
+        for rank, (_, found) in enumerate(answers)
+        if not isinstance(found, Unschedulable)
+        for each in found
+    ]
+    if not placed:
+        refused = [found for _, found in answers if isinstance(found, Unschedulable)]
+        return next((each for each in refused if each.is_for_now), refused[0])
+    fitting = [each for each in placed if not each[1].is_more_than_twice]
+    if oversized == "wait" and fitting:
+        placed = fitting
+    placed.sort(key=lambda each: (each[1].node is None, each[1].is_more_than_twice, each[0]))
+    return [_with_reason(placement, answers[:rank]) for rank, placement in placed]
+
+
+def _with_reason(placement: Placement, earlier: _Answers) -> Placement:
+    """Return a placement with the reasons why more preferred modes were passed over."""
+    reasons = [f"{request.share.mode} {_reason(found)}" for request, found in earlier]
+    return msgspec.structs.replace(placement, passed_over="; ".join(reasons)[:MAX_REASON])
+
+
+def _reason(found: _Options) -> str:
+    if isinstance(found, Unschedulable):
+        return f"cannot: {found.why}"
+    instance = found[0].instance
+    if instance is not None and instance.is_more_than_twice:
+        return f"would give {instance.profile.name}, more than twice the request"
+    return "has no room now"

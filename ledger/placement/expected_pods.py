@@ -10,13 +10,12 @@ several, and GPUs with little memory to the pods that request little.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from ledger.placement.cpu import CpuHistory
 from ledger.placement.node_class import NodeClass, PriceKey, cpu_steps
-from ledger.placement.prices import Prices, Size, prices_of
+from ledger.placement.prices import CpuHistory, Prices, Size, prices_of
 from ledger.placement_request import RequestedShare
 from modes.fraction import Fraction
 
@@ -36,6 +35,8 @@ _RENEWED = 16
 """Prices are renewed when a part of the cluster's slices, one in this many, has been requested since."""
 _LEAST_PODS = 16
 """Pods that arrive before prices are renewed."""
+_LEAST_KEPT = 2
+"""Pods of a kind that is remembered when the counts are halved."""
 _SHARP = 2.0
 """Exponent of scarcity: places count little until there are about as few as pods that will want one."""
 _MOST_DENSE = 3.0
@@ -48,18 +49,12 @@ _Sizes = tuple[tuple[PriceKey, Size], ...]
 
 
 @dataclass(slots=True)
-class ExpectedKind:
+class _Kind:
     """Pods that have the same sizes on the same kinds of nodes."""
 
     count: float = 0.0
     mib: float = 0.0
     """MiB that they requested of each GPU, summed up; 0 if they requested slices."""
-    is_dropped: bool = False
-    """Whether they no longer count, because there were too many kinds or they no longer come."""
-
-
-Counters = dict[tuple[Size, int], ExpectedKind]
-"""Kinds of pods with the same demands, by size and steps of CPU."""
 
 
 @dataclass(slots=True)
@@ -102,7 +97,7 @@ class ExpectedPods:
 
     def __init__(self, slices_per_gpu: int) -> None:
         self._slices_per_gpu = slices_per_gpu
-        self._kinds: dict[_Sizes, ExpectedKind] = {}
+        self._kinds: dict[_Sizes, _Kind] = {}
         self._arrived = self._since = self._remembered = 0
         """Pods and slices since prices were renewed; slices in the counts."""
         self._most_kinds = MAX_KINDS
@@ -110,13 +105,10 @@ class ExpectedPods:
         """Slices of the cluster when prices were renewed; None before."""
         self._cpu = _cpu_prior(slices_per_gpu)
 
-    def learn(
-        self, share: RequestedShare, known: Counters, accepting: Callable[[], Iterable[NodeClass]]
-    ) -> bool:
+    def learn(self, share: RequestedShare, accepting: Iterable[NodeClass]) -> bool:
         """Count one arrived pod, by what it got; return whether prices should be renewed.
 
-        `known` has the kinds of pods with the same demands, and is completed here. `accepting` returns the
-        classes that the pod's labels and tolerations accept.
+        `accepting` has the classes that the pod's labels and tolerations accept.
         """
         fraction = share.fraction
         most_cpu = _MAX_CPU_PER_GPU // self._slices_per_gpu
@@ -124,18 +116,23 @@ class ExpectedPods:
         self._arrived += 1
         self._since += fraction.slices
         mib, steps = fraction.mib if not fraction.is_apart else 0, cpu_steps(share.cpu_milli)
+        large = dict.fromkeys([each.price_key for each in accepting if each.price_key[3] >= steps])
         for size in _sizes(fraction):
-            kind = known.get((size, steps))
-            if kind is None or kind.is_dropped:
-                large = [each.price_key for each in accepting() if each.price_key[3] >= steps]
-                kind = known[size, steps] = self._kind(size, mib, large)
-            kind.count += 1
-            kind.mib += mib
+            self._count(size, mib, large)
             self._remembered += size[0] * size[1]
         if self._capacity is None:
             return True
         least = min(self._remembered, self._capacity) // _RENEWED
         return self._arrived >= _LEAST_PODS and self._since >= least
+
+    def _count(self, size: Size, mib: int, accepted: Iterable[PriceKey]) -> None:
+        """Count a pod with the others of its kind; one of too many kinds is not counted."""
+        found = {key: _size_on(key[2], size, mib, self._slices_per_gpu) for key in accepted}
+        sizes = tuple([(key, on) for key, on in found.items() if on is not None and key[0] >= size[1]])
+        if sizes in self._kinds or len(self._kinds) < self._most_kinds:
+            kind = self._kinds.setdefault(sizes, _Kind())
+            kind.count += 1
+            kind.mib += mib
 
     def renewed(self, classes: Iterable[NodeClass]) -> dict[PriceKey, Prices]:
         """Return the prices of all nodes with such GPUs, by what is free now."""
@@ -144,6 +141,9 @@ class ExpectedPods:
         self._most_kinds = min(MAX_KINDS, max(1, MAX_PRICED // max(1, len(places))))
         if self._remembered >= (self._capacity or 0) or len(self._kinds) >= self._most_kinds:
             self._halve()
+        return self._priced(places)
+
+    def _priced(self, places: Mapping[PriceKey, _Places]) -> dict[PriceKey, Prices]:
         worth = _worth_of_places([*self._unseen(places), *self._learnt(places)], places)
         cpu = self._cpu.prices()
         return {
@@ -184,41 +184,24 @@ class ExpectedPods:
                 slices = kind.mib * self._slices_per_gpu / (kind.count * mean) if kind.mib else each
                 yield _Demand(kind.count, slices * gpus, sizes, min(1.0, kind.count / _RARE))
 
-    def _kind(self, size: Size, mib: int, accepted: Iterable[PriceKey]) -> ExpectedKind:
-        large = [key for key in accepted if key[0] >= size[1]]
-        sizes = {key: _size_on(key[2], size, mib, self._slices_per_gpu) for key in large}
-        found = tuple(sorted([(key, on_it) for key, on_it in sizes.items() if on_it is not None], key=repr))
-        kind = self._kinds.get(found)
-        if kind is None:
-            kind = ExpectedKind(is_dropped=len(self._kinds) >= self._most_kinds)
-            if not kind.is_dropped:
-                self._kinds[found] = kind
-        return kind
-
     def _halve(self) -> None:
         """Halve the counts, so that older pods count less, and drop the kinds that come least."""
         self._remembered //= 2
         self._cpu.halve()
         frequent = sorted(self._kinds.items(), key=lambda item: -item[1].count)
-        self._kinds.clear()
-        for sizes, kind in frequent:
-            kind.count /= 2
-            kind.mib /= 2
-            kind.is_dropped = kind.count < 1 or len(self._kinds) > self._most_kinds // 2
-            if not kind.is_dropped:
-                self._kinds[sizes] = kind
+        kept = frequent[: self._most_kinds // 2 + 1]
+        self._kinds = {
+            sizes: _Kind(kind.count / 2, kind.mib / 2) for sizes, kind in kept if kind.count >= _LEAST_KEPT
+        }
 
 
 @lru_cache(maxsize=8)
 def unlearnt_prices(slices_per_gpu: int) -> Prices:
-    """Return the prices before any pod came, by the pods that are expected in advance."""
-    sizes = _unseen_sizes(slices_per_gpu)
+    """Return the prices before any pod came, by the pods that are expected in advance on an idle node."""
     gpus = _MANY_GPUS[-1]
-    places = _Places(Counter({slices_per_gpu: gpus}), Counter({gpus: 1}))
     key: PriceKey = (gpus, slices_per_gpu, None, 0, None, None, ())
-    demands = [_Demand(_UNSEEN / len(sizes), slices * many, {key: (slices, many)}) for slices, many in sizes]
-    worth = _worth_of_places(demands, {key: places})[key]
-    return prices_of(worth, slices_per_gpu, _MOST_GPUS, _cpu_prior(slices_per_gpu).prices())
+    idle = _Places(Counter({slices_per_gpu: gpus}), Counter({gpus: 1}))
+    return ExpectedPods(slices_per_gpu)._priced({key: idle})[key]  # noqa: SLF001 - of this module
 
 
 def _worth_of_places(

@@ -70,12 +70,7 @@ _WHY = {
 
 def takes_now(node: NodeFact, request: PlacementRequest) -> bool:
     """Whether a node that could ever hold the pod takes it now, if it has room."""
-    return node.usable and agent_serves(node, request)
-
-
-def agent_serves(node: NodeFact, request: PlacementRequest) -> bool:
-    """Whether the node's agent would limit a pod that only an agent limits, as far as is known."""
-    return not request.share.needs_agent or node.agent in {"serving", "unknown"}
+    return node.usable and (not request.share.needs_agent or node.agent in {"serving", "unknown"})
 
 
 def as_offered(node: NodeFact, request: PlacementRequest) -> NodeFact:

@@ -12,13 +12,13 @@ from itertools import chain, islice
 
 import msgspec
 
-from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOSTNAME_LABEL, MAX_LABEL_VALUE
+from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOSTNAME_LABEL
+from ledger.accounts import has_room
 from ledger.placement.candidates import Candidates
 from ledger.placement.cards import card_sets
 from ledger.placement.label_index import NodeSet
 from ledger.placement.node_index import NodeIndex
 from ledger.placement_request import MAX_HOSTS, Placement, PlacementRequest, Unschedulable
-from ledger.pool_room import has_room
 from modes.facts import NodeFact
 from modes.fraction import Fraction
 
@@ -87,13 +87,9 @@ def admits(node: NodeFact, placed: Placement) -> bool:
 
 
 def hosts_of(nodes: Iterable[NodeFact]) -> Iterator[str]:
-    """Yield the values of the host name label with which pods can name these nodes.
-
-    Kubelets give every node this label. In a cluster without it, a name may be too long for a label value.
-    """
+    """Yield the values of the label, which kubelets give every node, with which pods can name these nodes."""
     for node in nodes:
-        host = node.labels.get(HOSTNAME_LABEL) or node.name
-        if len(host) <= MAX_LABEL_VALUE:
+        if host := node.labels.get(HOSTNAME_LABEL):
             yield host
 
 

@@ -1,4 +1,4 @@
-"""Finds nodes by labels, as sets. The cost of a search depends only on the length of the demands.
+"""Finds nodes by labels, as sets. The cost of a search depends on the demands, not on the number of nodes.
 
 A set of nodes is an integer with one bit per node. To intersect two sets of 10,000 nodes takes less than a
 tenth of a microsecond.
@@ -6,54 +6,24 @@ tenth of a microsecond.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
+from operator import or_
+from typing import Literal
 
 from kube.matching import bound_of, integer
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
-from ledger.placement_request import Unschedulable
 from modes.facts import NodeFact
 
 NodeSet = int
 """One bit per node, by its number."""
 _FIELD, _NAME = "metadata.name", "/name"
 """The field of a node's name, and the key under which names are indexed: no label has it."""
-LEAST_WORK = 20_000
-"""Comparisons that any decision may make: 100 terms with 1,000 values use less than a tenth of them."""
-WORK_PER_NODE = 2
-"""Further comparisons for each node of the cluster."""
-_OF_A_NUMBER = 3
-"""Comparisons for which reading a number and comparing it counts."""
 
-
-class TooMuchWorkError(Exception):
-    """A decision would take more comparisons than it may use."""
-
-
-class Work:
-    """Counts comparisons of one pod's demands with nodes before they are made: users can write long ones."""
-
-    def __init__(self, nodes: int) -> None:
-        """`nodes` is the number of known nodes; names that only pods state are not known nodes."""
-        self.most = LEAST_WORK + WORK_PER_NODE * nodes
-        self.spent = 0
-
-    def spend(self, comparisons: int) -> None:
-        """Count comparisons.
-
-        Raises:
-            TooMuchWorkError: they are more than are left.
-        """
-        self.spent += comparisons
-        if self.spent > self.most:
-            raise TooMuchWorkError
-
-    def refusal(self) -> Unschedulable:
-        """Return the refusal, which tells the pod's author what to reduce."""
-        return Unschedulable(
-            f"its demands on nodes take more than {self.most} comparisons with the cluster's nodes:"
-            " use fewer terms, expressions and tolerations",
-            is_too_much=True,
-        )
+_BLOCK = 128
+_Ladder = tuple[list[int], list[int], list[NodeSet]]
+"""Numbers in rising order, the nodes with each, and those with one of the first 0, _BLOCK, 2 * _BLOCK ..."""
 
 
 class LabelIndex:
@@ -70,9 +40,12 @@ class LabelIndex:
         """Nodes by label and value. For a single node only its inverted number: one bit far up takes a
         kilobyte."""
         self._having_key: dict[str, NodeSet] = {}
+        self._ladders: dict[str, _Ladder] = {}
+        """By label that a pod compared as a number, until a node changes."""
 
     def add(self, node: NodeFact) -> NodeSet:
         """Add a node, and return it as a set; the inverse of `remove`."""
+        self._ladders.clear()
         number = self._free.pop() if self._free else len(self._names)
         self._names[number : number + 1] = [node.name]
         self.numbers[node.name] = number
@@ -86,6 +59,7 @@ class LabelIndex:
 
     def remove(self, node: NodeFact) -> None:
         """Remove a node; `node` has the same labels as in `add`."""
+        self._ladders.clear()
         number = self.numbers.pop(node.name)
         self._free.append(number)
         self.nodes &= ~(1 << number)
@@ -105,33 +79,26 @@ class LabelIndex:
             yield self._names[lowest.bit_length() - 1]
             nodes ^= lowest
 
-    def matching(self, constraints: Constraints, work: Work) -> NodeSet:
-        """Return the nodes that nodeName, nodeSelector and required node affinity accept.
-
-        Raises:
-            TooMuchWorkError: it takes more comparisons than are left.
-        """
-        work.spend(len(constraints.node_selector))
+    def matching(self, constraints: Constraints) -> NodeSet:
+        """Return the nodes that nodeName, nodeSelector and required node affinity accept."""
         name = constraints.node_name
         nodes = self.nodes if name is None else self._having(_NAME, (name,))
         for key, value in constraints.node_selector.items():
             nodes &= self._having(key, (value,))
         if constraints.required_terms is None:
             return nodes
-        return nodes & _union([self._matching_term(term, work) for term in constraints.required_terms])
+        return nodes & _union(map(self._matching_term, constraints.required_terms))
 
-    def _matching_term(self, term: NodeSelectorTerm, work: Work) -> NodeSet:
-        work.spend(1)
+    def _matching_term(self, term: NodeSelectorTerm) -> NodeSet:
         nodes = 0 if term.is_empty else self.nodes
         for asked in term.match_expressions or ():
-            nodes &= self._holding(asked.key, asked, work)
+            nodes &= self._holding(asked.key, asked)
         for asked in term.match_fields or ():
-            nodes &= self._holding(_NAME, asked, work) if asked.key == _FIELD else 0
+            nodes &= self._holding(_NAME, asked) if asked.key == _FIELD else 0
         return nodes
 
-    def _holding(self, key: str, asked: Requirement, work: Work) -> NodeSet:
-        listed, values = asked.values or (), self._values.get(key, {})
-        work.spend(1 + (_OF_A_NUMBER * len(values) if asked.operator in {"Gt", "Lt"} else len(listed)))
+    def _holding(self, key: str, asked: Requirement) -> NodeSet:
+        listed = asked.values or ()
         match asked.operator:
             case "In":
                 return self._having(key, listed)
@@ -142,11 +109,30 @@ class LabelIndex:
             case "DoesNotExist":
                 return self.nodes & ~self._having_key.get(key, 0)
             case "Gt" | "Lt" as operator if (bound := bound_of(listed)) is not None:
-                sign = 1 if operator == "Gt" else -1
-                numbers = [(integer(value), kept) for value, kept in values.items()]
-                return _union([kept for at, kept in numbers if at is not None and sign * (at - bound) > 0])
+                return self._beyond(key, operator, bound)
             case _:
                 return 0
+
+    def _beyond(self, key: str, operator: Literal["Gt", "Lt"], bound: int) -> NodeSet:
+        if key not in self._values:
+            return 0  # users can write any number of keys, and a ladder is kept until a node changes
+        numbers, kept, up_to = self._ladder(key)
+        count = bisect_left(numbers, bound) if operator == "Lt" else bisect_right(numbers, bound)
+        block = count // _BLOCK
+        first = up_to[block] | _union(kept[block * _BLOCK : count])
+        return first if operator == "Lt" else up_to[-1] & ~first
+
+    def _ladder(self, key: str) -> _Ladder:
+        """Return a label's values as numbers, so that any number of bounds costs one pass over them."""
+        found = self._ladders.get(key)
+        if found is None:
+            known = [(integer(value), kept) for value, kept in self._values.get(key, {}).items()]
+            rising = sorted([(number, kept) for number, kept in known if number is not None])
+            kept = [kept for _, kept in rising]
+            blocks = [_union(kept[at : at + _BLOCK]) for at in range(0, len(kept), _BLOCK)]
+            up_to = [*accumulate(blocks, or_, initial=0)]
+            found = self._ladders[key] = [number for number, _ in rising], kept, up_to
+        return found
 
     def _having(self, key: str, listed: Iterable[str]) -> NodeSet:
         values = self._values.get(key, {})

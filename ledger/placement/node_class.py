@@ -1,26 +1,32 @@
 """Classes of nodes that offer the same, and in them groups of nodes whose GPUs are in the same state.
 
-A decision compares groups instead of nodes. For each size of pod, the groups of a class are ranked by the
-part of the score that depends only on GPUs. CPU can raise a score only if slices are unusable for lack of
-CPU, and only by those that the pod uses up, so a walk down the ranking ends early.
+A decision compares groups instead of nodes: the part of a score that depends only on GPUs is computed once
+for each group and size of pod. CPU can only raise it if slices of the group are unusable for lack of CPU.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from copy import copy
+from collections.abc import Callable, Hashable, Iterator
 from itertools import islice
+from operator import itemgetter
 
 from kube.names import GPU_PRODUCT_LABEL
 from kube.scheduling import Taint
-from ledger.accounts import NodeAccount
+from ledger.accounts import NodeAccount, has_room
 from ledger.placement.cards import best_set, card_sets, demand, layout
-from ledger.placement.cpu import Gains, gains, most_gained, taken_up, turning_points, unusable_slices
 from ledger.placement.label_index import NodeSet
-from ledger.placement.prices import Prices, base_score
+from ledger.placement.prices import (
+    Gains,
+    Prices,
+    base_score,
+    enough_cpu,
+    gains,
+    most_gained,
+    taken_up,
+    unusable_slices,
+)
 from ledger.placement_request import PlacementRequest
-from ledger.pool_room import has_room
 from modes.facts import NodeFact
 from modes.registry import MODES
 from modes.units import POOL, Profile, Unit
@@ -35,58 +41,53 @@ PriceKey = tuple[int, int, int | None, int, str | None, str | None, tuple[Taint,
 _CPU_STEP, _MAX_CPU_STEPS = 16_000, 64
 """Milli-CPU per step by which nodes are distinguished, and the number of distinguished steps."""
 _REFUSING = tuple(key for mode in MODES.values() for key in mode.refusing_labels)
-MAX_SIZES = 512
-"""Pod sizes for which groups are ranked; beyond it, all rankings are dropped."""
-_EMPTY_GROUPS_KEPT = 128
-_MANY = 16
-"""In groups of more nodes than this, not every node is examined."""
+_MAX_EMPTY = 128
+"""Groups without nodes that are kept beside two for each node: nodes come back to the same states."""
+_MAX_SIZES = 512
+"""Pod sizes whose scores are remembered: users can request any number of them."""
 
 
 class Search:
     """The amounts that one pod takes, in the form in which nodes are compared."""
 
-    __slots__ = ("accepts", "cpu_milli", "demand", "fraction", "share", "size", "takes_gpus", "unit")
-
     def __init__(self, request: PlacementRequest, accepts: Callable[[NodeAccount], bool] | None) -> None:
+        """`accepts` tells whether a node may be taken; None accepts all."""
         share, fraction = request.share, request.share.fraction
         self.share, self.fraction, self.unit = share, fraction, share.resource_unit
         self.takes_gpus = share.mode_type.chooses_gpus
         self.demand = demand(request)
-        self.size: Hashable = (fraction.shape, True) if self.takes_gpus else (fraction.pieces, self.unit)
+        self.size: Hashable = fraction.shape if self.takes_gpus else (fraction.pieces, self.unit)
         """Everything that a score without CPU depends on, except the node and the accepted cards."""
         self.cpu_milli = share.cpu_milli
-        self.accepts = accepts
-        """Whether a node may be taken; None accepts all."""
+        self._accepts = accepts
 
     def takes(self, account: NodeAccount) -> bool:
         """Whether a node has enough memory and other resources, and is accepted."""
         has_beside = account.has_beside(self.share.memory_bytes, self.share.extended)
-        return has_beside and (self.accepts is None or self.accepts(account))
+        return has_beside and (self._accepts is None or self._accepts(account))
 
 
 class Group:
     """Nodes of one class in one state, sorted by free CPU."""
 
-    __slots__ = ("bases", "free", "nodes", "state", "unusable")
+    __slots__ = ("free", "nodes", "state", "unusable")
 
     def __init__(self, state: State) -> None:
         self.state = state
         self.free = sum(state[0])
         self.nodes: list[tuple[int, str, NodeAccount]] = []
-        self.bases: dict[Hashable, int] = {}
-        """Score without CPU by size of pod; sizes without room are missing."""
-        self.unusable = 0
-        """Unusable slices of the node with the least free CPU; the other nodes have no more."""
+        self.unusable: int | None = None
+        """Unusable slices of the node with the least free CPU; the others have no more. None: not counted."""
 
     def best(self, search: Search, base: int, pod: Gains) -> Found | None:
-        """Return the node whose CPU suits the pod best, and its score; the least CPU wins a tie."""
+        """Return the node whose CPU suits the pod best, and its score; the least CPU wins a tie.
+
+        The least CPU gains most of what is unusable, and enough CPU for all free slices loses nothing.
+        """
         nodes, found = self.nodes, None
         first = bisect_left(nodes, (search.cpu_milli,))
-        starts: Iterable[int] = range(first, len(nodes))
-        if len(nodes) - first > _MANY:
-            turns = [bisect_left(nodes, (cpu,), first) for cpu in turning_points(self.free, pod)]
-            starts = sorted({first, *turns, *[max(first, at - 1) for at in turns]})
-        for start in starts:
+        enough = [bisect_left(nodes, (cpu,), first) for cpu in enough_cpu(self.free, pod)]
+        for start in sorted({first, *[min(at, len(nodes) - 1) for at in enough]}):
             account = next((each[2] for each in islice(nodes, start, None) if search.takes(each[2])), None)
             if account is None:
                 break
@@ -94,11 +95,6 @@ class Group:
             if found is None or score > found[0]:
                 found = score, account
         return found
-
-
-_Rank = tuple[int, State, Group]
-"""A group's score without CPU, negated so that the best sorts first; its state, for a stable order; the
-group."""
 
 
 class NodeClass:
@@ -118,21 +114,18 @@ class NodeClass:
         offered = [unit for mode in MODES.values() for unit in mode.resource_units(sample)]
         self._units: list[Unit] = [unit for unit in offered if isinstance(unit, Profile)]
         self._groups: dict[State, Group] = {}
+        self._ranked: dict[Hashable, tuple[int, list[tuple[int, Group]]]] = {}
+        """By size of pod: how many groups were scored, and those with room by their score without CPU."""
         self._positions: dict[str, tuple[Group, int]] = {}
         """By name of the node: its group, and its free CPU at insertion."""
-        self._occupied = 0
-        """Groups with nodes."""
-        self._rankings: dict[Hashable, tuple[Search, list[_Rank]]] = {}
-        self._short_of_cpu: dict[State, Group] = {}
 
     def set_prices(self, prices: Prices) -> None:
         """Set what free slices are worth here."""
         self.prices = prices
-        self._rankings.clear()
-        self._forget_empty_groups()
+        self._ranked.clear()
+        self._groups = {state: group for state, group in self._groups.items() if group.nodes}
         for group in self._groups.values():
-            group.bases.clear()
-            self._note_cpu(group)
+            group.unusable = None
 
     def states(self) -> Iterator[tuple[State, list[NodeAccount]]]:
         """Yield each state that some node is in, and these nodes."""
@@ -144,43 +137,54 @@ class NodeClass:
         """Insert a node, or move it to the group of its current state; the inverse of `remove`."""
         self.remove(account.name)
         state = self._state(account)
-        group = self._groups.get(state) or self._new_group(state)
+        group = self._groups.get(state)
+        if group is None:
+            if len(self._groups) > _MAX_EMPTY + 2 * len(self._positions):
+                self.set_prices(self.prices)
+            group = self._groups[state] = Group(state)
         self._positions[account.name] = group, account.cpu_free
-        self._occupied += not group.nodes
         insort(group.nodes, (account.cpu_free, account.name, account))
-        if group.nodes[0][2] is account:
-            self._note_cpu(group)
+        group.unusable = None
 
     def remove(self, name: str) -> None:
         """Remove a node, if it is here; the inverse of `insert`."""
         if name not in self._positions:
             return
         group, cpu_free = self._positions.pop(name)
-        position = bisect_left(group.nodes, (cpu_free, name))
-        del group.nodes[position]
-        self._occupied -= not group.nodes
-        if position == 0:
-            self._note_cpu(group)
+        del group.nodes[bisect_left(group.nodes, (cpu_free, name))]
+        group.unusable = None
 
     def best(self, search: Search, found: Found | None) -> Found | None:
         """Return the best node here, if it is better than `found`; otherwise `found`."""
-        key = (search.size, search.demand) if self.layout is not None else search.size
-        ranking = self._rankings.get(key)
-        ranked = ranking[1] if ranking is not None else self._ranked(key, search)
-        pod = gains(search.fraction.slices, search.cpu_milli, self.prices.cpu) if search.takes_gpus else ()
-        for negative, _, group in ranked:
-            if found is not None and -negative <= found[0]:
-                break
-            if group.nodes and not group.unusable and group.nodes[-1][0] >= search.cpu_milli:
-                found = _better(found, group.best(search, -negative, pod))
+        pod, cpu_milli = self._gains(search), search.cpu_milli
         most = most_gained(pod)
-        for group in self._short_of_cpu.values():
-            base = group.bases.get(key)
-            if base is None or group.nodes[-1][0] < search.cpu_milli:
+        for base, group in self._with_room(search):
+            if found is not None and base + most < found[0]:
+                break
+            if not group.nodes or group.nodes[-1][0] < cpu_milli:
                 continue
+            if group.unusable is None:
+                group.unusable = unusable_slices(group.free, group.nodes[0][0], self.prices.cpu)
             if found is None or base + min(most, group.unusable) >= found[0]:
                 found = _better(found, group.best(search, base, pod))
         return found
+
+    def _with_room(self, search: Search) -> list[tuple[int, Group]]:
+        """Return the groups with room for a pod and their scores without CPU, the best first.
+
+        Some may have no node now.
+        """
+        size = search.size if self.layout is None else (search.size, search.demand)
+        scored, ranked = self._ranked.get(size, (0, []))
+        if scored < len(self._groups):
+            if len(self._ranked) >= _MAX_SIZES:
+                self._ranked.clear()
+            for group in islice(self._groups.values(), scored, None):
+                if (base := self._base(group.state, search)) is not None:
+                    ranked.append((base, group))
+            ranked.sort(key=itemgetter(0), reverse=True)
+            self._ranked[size] = len(self._groups), ranked
+        return ranked
 
     def score(self, account: NodeAccount, search: Search) -> int | None:
         """Return the score of one node; None if it has no room now."""
@@ -188,10 +192,14 @@ class NodeClass:
             return None
         state = self._state(account)
         base = self._base(state, search)
-        if base is None or not search.takes_gpus:
-            return base
-        pod = gains(search.fraction.slices, search.cpu_milli, self.prices.cpu)
-        return base + taken_up(sum(state[0]), account.cpu_free, pod)
+        if base is None:
+            return None
+        return base + taken_up(sum(state[0]), account.cpu_free, self._gains(search))
+
+    def _gains(self, search: Search) -> Gains:
+        if not search.takes_gpus:
+            return ()
+        return gains(search.fraction.slices, search.cpu_milli, self.prices.cpu)
 
     def _state(self, account: NodeAccount) -> State:
         sample = self.sample
@@ -213,48 +221,6 @@ class NodeClass:
         numbers = [index for index, _ in self.sample.gpus if index not in self.sample.cordoned]
         found = best_set(dict(zip(numbers, gpus, strict=True)), sets, search.fraction, self.prices)
         return found[0] if found is not None else None
-
-    def _ranked(self, key: Hashable, search: Search) -> list[_Rank]:
-        if len(self._rankings) >= MAX_SIZES:
-            self.set_prices(self.prices)
-        ranks = [self._rank(group, key, search) for group in self._groups.values()]
-        ranked = sorted([rank for rank in ranks if rank is not None])
-        # What a pod's author wrote is not kept.
-        kept = copy(search)
-        kept.accepts = None
-        self._rankings[key] = kept, ranked
-        return ranked
-
-    def _rank(self, group: Group, key: Hashable, search: Search) -> _Rank | None:
-        base = self._base(group.state, search)
-        if base is None:
-            return None
-        group.bases[key] = base
-        return -base, group.state, group
-
-    def _new_group(self, state: State) -> Group:
-        if len(self._groups) > self._occupied + _EMPTY_GROUPS_KEPT:
-            self._forget_empty_groups()
-        group = self._groups[state] = Group(state)
-        for key, (search, ranked) in self._rankings.items():
-            rank = self._rank(group, key, search)
-            if rank is not None:
-                insort(ranked, rank)
-        return group
-
-    def _note_cpu(self, group: Group) -> None:
-        """Record the unusable slices of the node with the least CPU in a group."""
-        lacking = unusable_slices(group.free, group.nodes[0][0], self.prices.cpu) if group.nodes else 0
-        group.unusable = lacking
-        if lacking:
-            self._short_of_cpu[group.state] = group
-        else:
-            self._short_of_cpu.pop(group.state, None)
-
-    def _forget_empty_groups(self) -> None:
-        self._groups = {state: group for state, group in self._groups.items() if group.nodes}
-        for _, ranked in self._rankings.values():
-            ranked[:] = [rank for rank in ranked if rank[2].nodes]
 
 
 def class_key(node: NodeFact) -> Hashable:

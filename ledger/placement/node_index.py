@@ -9,7 +9,7 @@ from ledger.placement.expected_pods import unlearnt_prices
 from ledger.placement.label_index import LabelIndex, NodeSet
 from ledger.placement.node_class import NodeClass, PriceKey, class_key, price_key
 from ledger.placement.prices import Prices
-from ledger.totals import RunningTotals
+from ledger.totals import RunningSums, Totals, totals_of
 from modes.facts import NodeFact
 
 _USUAL_SLICES = 8
@@ -27,7 +27,7 @@ class NodeIndex:
         self.accounts: dict[str, NodeAccount] = {}
         self.classes: dict[Hashable, NodeClass] = {}
         self.labels = LabelIndex()
-        self.totals = RunningTotals()
+        self._sums = RunningSums(self._count)
         self.generation = 0
         """Increases with every change that affects which nodes a pod may use."""
         self._prices: dict[PriceKey, Prices] = {}
@@ -65,8 +65,17 @@ class NodeIndex:
             return
         for account in self._changed.values():
             self._insert(account)
-        self.totals.note(self._changed)
+        self._sums.note(self._changed)
         self._changed.clear()
+
+    def totals(self) -> Totals:
+        """Return the sums over all nodes, in time that grows with the nodes that have changed since."""
+        self.flush()
+        return Totals(*self._sums.sums().get("", ()))
+
+    def _count(self, name: str) -> dict[str, Totals]:
+        account = self.accounts.get(name)
+        return {"": totals_of(account)} if account is not None else {}
 
     def named(self, nodes: NodeSet) -> Iterator[NodeAccount]:
         """Yield the accounts of a small set."""
@@ -99,7 +108,7 @@ class NodeIndex:
             return
         self._leave_class(account)
         self._changed.pop(account.name, None)
-        self.totals.forget(account.name)
+        self._sums.note((account.name,))
         del self.accounts[account.name]
 
     def _insert(self, account: NodeAccount) -> None:

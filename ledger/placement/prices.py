@@ -1,8 +1,13 @@
-"""What free slices of a node are worth to expected pods, and what a placement takes of that worth."""
+"""What free slices of a node are worth to expected pods, and what a placement takes of that worth.
+
+Free slices without the CPU that pods request with them are unusable. The CPU per slice differs by pod, so
+unusable slices are counted at three levels of it, and the mean is taken.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -14,40 +19,29 @@ PER_FREE_SLICE = UNIT // 10**6
 """Breaks ties between nodes that lose equally: the fuller node is better."""
 Size = tuple[int, int]
 """Slices on each GPU, and how many GPUs of one node."""
+LEVELS = (20, 50, 80)
+"""Percentiles of requested slices by CPU per slice: little, median, much."""
+_WORTH = 4
+"""What a free slice that lacks CPU loses, in slices: about what all places that it gives are worth."""
+PER_SLICE = _WORTH * UNIT // len(LEVELS)
+"""Value of one slice at each level."""
+_BITS = 4
+"""Leading bits that are kept of CPU amounts: amounts within an eighth count as equal."""
+Gains = Sequence[tuple[int, int]]
+"""By level: the price of a milli-CPU, and the unusable slices that a pod uses up (negative: creates)."""
 
 
-class Gaps(dict[int, tuple[int, ...]]):
-    """For s slices: the gaps (numbers of free slices) that hold them, the cheapest first, then the smallest.
-
-    Sorted when they are first requested.
-    """
-
-    __slots__ = ("_gpu",)
-
-    def __init__(self, gpu: Sequence[int]) -> None:
-        """`gpu` is the worth of a GPU by its free slices."""
-        super().__init__()
-        self._gpu = gpu
-
-    def __missing__(self, slices: int) -> tuple[int, ...]:
-        gpu = self._gpu
-        found = sorted([(gpu[free] - gpu[free - slices], free) for free in range(slices, len(gpu))])
-        gaps = self[slices] = tuple([free for _, free in found])
-        return gaps
-
-
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Prices:
     """The worth of free slices on alike nodes, fixed for a while."""
 
     slices_per_gpu: int
     gpu: tuple[int, ...]
     """Worth of a GPU with v free slices, in UNITs of a slice."""
-    gaps: Gaps
     idle: tuple[int, ...]
     """Worth of i idle GPUs on one node beyond their sum, in UNITs of a slice."""
     cpu: tuple[int, ...]
-    """Worth of one milli-CPU at each level of CPU per slice (cpu.py), in UNITs of a slice."""
+    """Worth of one milli-CPU at each level of CPU per slice, in UNITs of a slice."""
 
 
 def prices_of(places: Mapping[Size, float], slices_per_gpu: int, gpus: int, cpu: tuple[int, ...]) -> Prices:
@@ -61,8 +55,18 @@ def prices_of(places: Mapping[Size, float], slices_per_gpu: int, gpus: int, cpu:
         of, each = (gpu, slices) if several == 1 else (idle, several)
         for free in range(each, len(of)):
             of[free] += worth * (free // each)
-    rounded = tuple([round(worth * UNIT) for worth in gpu])
-    return Prices(slices_per_gpu, rounded, Gaps(rounded), tuple([round(each * UNIT) for each in idle]), cpu)
+    gpu_units, idle_units = (tuple([round(worth * UNIT) for worth in each]) for each in (gpu, idle))
+    return Prices(slices_per_gpu, gpu_units, idle_units, cpu)
+
+
+@lru_cache(maxsize=1024)
+def _cheapest_gaps(worth: tuple[int, ...], slices: int) -> tuple[int, ...]:
+    """Return the gaps (numbers of free slices) that hold so many, the cheapest first, then the smallest.
+
+    `worth` is that of a GPU by its free slices.
+    """
+    found = sorted([(worth[free] - worth[free - slices], free) for free in range(slices, len(worth))])
+    return tuple([free for _, free in found])
 
 
 def base_score(
@@ -92,16 +96,15 @@ def lost(free: Sequence[int], fraction: Fraction, prices: Prices) -> tuple[int, 
     None without room.
     """
     worth, per_gpu = prices.gpu, prices.slices_per_gpu
-    if fraction.gpus == 1:
-        # Most pods: called for each state of GPUs in a cluster.
-        slices = fraction.slices
-        for gap in prices.gaps[slices]:
-            if gap in free:
-                return worth[gap] - worth[gap - slices], gap == per_gpu
-        return None
     if fraction.is_apart:
-        parted = _parted(free, fraction, prices) if sum(free) >= fraction.slices else None
-        return (parted[2], free.count(per_gpu) - parted[1][per_gpu]) if parted is not None else None
+        positions = gpus_of_split(free, fraction) if sum(free) >= fraction.slices else None
+        if positions is None:
+            return None
+        left = list(free)
+        for position, slices in zip(positions, fraction.pieces, strict=True):
+            left[position] -= slices
+        loss = sum([worth[free[at]] - worth[left[at]] for at in {*positions}])
+        return loss, free.count(per_gpu) - left.count(per_gpu)
     gaps, slices = best_gaps(free, fraction, prices), fraction.slices_on_each
     if gaps is None:
         return None
@@ -111,7 +114,7 @@ def lost(free: Sequence[int], fraction: Fraction, prices: Prices) -> tuple[int, 
 def best_gaps(free: Collection[int], fraction: Fraction, prices: Prices) -> list[int] | None:
     """Return the free slices of the different GPUs of a node that lose the least; None without room."""
     free, missing, chosen = [*free], fraction.gpus, list[int]()
-    for gap in prices.gaps[fraction.slices_on_each]:
+    for gap in _cheapest_gaps(prices.gpu, fraction.slices_on_each):
         taken = min(free.count(gap), missing)
         chosen += [gap] * taken
         missing -= taken
@@ -120,52 +123,77 @@ def best_gaps(free: Collection[int], fraction: Fraction, prices: Prices) -> list
     return None
 
 
-def gpus_of_split(free: Sequence[int], fraction: Fraction, prices: Prices) -> list[int] | None:
+def gpus_of_split(free: Sequence[int], fraction: Fraction) -> list[int] | None:
     """Return for each container the position in `free` of the GPU that it gets; None without room.
 
-    The largest chooses first: the GPU that loses the least or, if that leaves no room for another, the
-    fullest. For up to three containers this always finds room if there is any. Free slices may be negative.
+    The largest chooses first: the fullest GPU with room. For up to three containers this always finds room if
+    there is any. Free slices may be negative.
     """
-    found = _parted(free, fraction, prices)
-    if found is None:
-        return None
     left, positions = list(free), [0] * fraction.containers
-    largest_first = sorted(range(len(positions)), key=lambda at: -fraction.pieces[at])
-    for container, gap in zip(largest_first, found[0], strict=True):
-        position = positions[container] = left.index(gap)
-        left[position] -= fraction.pieces[container]
+    for container in sorted(range(len(positions)), key=lambda at: -fraction.pieces[at]):
+        slices = fraction.pieces[container]
+        roomy = [at for at, each in enumerate(left) if each >= slices]
+        if not roomy:
+            return None
+        positions[container] = fullest = min(roomy, key=left.__getitem__)
+        left[fullest] -= slices
     return positions
 
 
-_Parted = tuple[list[int], list[int], int]
-"""Free slices of the GPU that each container gets, the largest first; how many GPUs then have 0, 1, ... free
-slices; the loss."""
+class CpuHistory:
+    """Slices that arrived, by the CPU that they requested each."""
+
+    def __init__(self) -> None:
+        self._slices: Counter[int] = Counter()
+        """By the leading bits of milli-CPU per slice, which bounds memory."""
+
+    def learn(self, slices: int, cpu_milli: int) -> None:
+        """Count slices with this CPU each; the caller bounds the amounts."""
+        ignored = max(0, cpu_milli.bit_length() - _BITS)
+        middle = 1 << ignored >> 1
+        self._slices[(cpu_milli >> ignored << ignored) + middle] += slices
+
+    def halve(self) -> None:
+        """Give older arrivals less weight."""
+        self._slices = Counter({cpu: slices // 2 for cpu, slices in self._slices.items() if slices > 1})
+
+    def prices(self) -> tuple[int, ...]:
+        """Return the worth of one milli-CPU at each of `LEVELS`, in UNITs of a slice."""
+        total, passed, prices = self._slices.total(), 0, list[int]()
+        for cpu, slices in sorted(self._slices.items()):
+            passed += slices
+            while len(prices) < len(LEVELS) and 100 * passed >= total * LEVELS[len(prices)]:
+                prices.append(PER_SLICE // max(1, cpu))
+        return tuple(prices)
 
 
-def _parted(free: Sequence[int], fraction: Fraction, prices: Prices) -> _Parted | None:
-    sizes = _descending(fraction.pieces)
-    if max(free, default=0) < sizes[0]:
-        return None
-    gpus = [free.count(slices) for slices in range(len(prices.gpu))]
-    tightest = {slices: range(slices, len(gpus)) for slices in sizes}
-    return _take_each(gpus, sizes, prices.gaps, prices.gpu) or _take_each(gpus, sizes, tightest, prices.gpu)
+def gains(slices: int, cpu_milli: int, prices: Sequence[int]) -> Gains:
+    """Return the unusable slices of a node that a pod uses up or creates, by level."""
+    return [(price, slices * PER_SLICE - cpu_milli * price) for price in prices]
 
 
-def _take_each(
-    gpus: list[int], sizes: Iterable[int], gaps: Mapping[int, Sequence[int]], worth: Sequence[int]
-) -> _Parted | None:
-    left, chosen, loss = gpus.copy(), list[int](), 0
-    for slices in sizes:
-        gap = next((gap for gap in gaps[slices] if left[gap]), None)
-        if gap is None:
-            return None
-        left[gap] -= 1
-        left[gap - slices] += 1
-        chosen.append(gap)
-        loss += worth[gap] - worth[gap - slices]
-    return chosen, left, loss
+def most_gained(pod: Gains) -> int:
+    """Return the maximum of `taken_up`."""
+    return sum([gain for _, gain in pod if gain > 0])
 
 
-@lru_cache(maxsize=512)
-def _descending(split: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(sorted(split, reverse=True))
+def taken_up(free: int, cpu_free: int, pod: Gains) -> int:
+    """Return the CPU part of the score: unusable slices before the pod, minus those after it."""
+    total, whole = 0, free * PER_SLICE
+    for price, gain in pod:
+        lacking = whole - cpu_free * price
+        if lacking > 0:
+            total += min(gain, lacking)
+        elif gain < lacking:
+            total += gain - lacking
+    return total
+
+
+def unusable_slices(free: int, cpu_free: int, prices: Sequence[int]) -> int:
+    """Return a node's unusable slices, in UNITs of a slice."""
+    return sum([max(0, free * PER_SLICE - cpu_free * price) for price in prices])
+
+
+def enough_cpu(free: int, pod: Gains) -> list[int]:
+    """Return the amounts of free CPU from which on the pod creates no unusable slices, by level."""
+    return [-(-(free * PER_SLICE - gain) // price) for price, gain in pod if gain < 0]

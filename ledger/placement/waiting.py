@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 
 from ledger.accounts import Claim, ClaimKey, add_amounts
 from ledger.placement.candidates import Candidates
@@ -40,19 +40,12 @@ class PendingPods:
         return sum([sum(by_unit.values()) for by_unit in self._slices.values()])
 
     def slices(self, memory_values: Collection[str]) -> Mapping[Unit, int]:
-        """Slices by unit that wait for GPUs with any of these memory values. Do not change the mapping."""
-        found = [
-            by_unit
-            for required, by_unit in self._slices.items()
-            if required is None or not {*required}.isdisjoint(memory_values)
-        ]
-        if len(found) <= 1:
-            return found[0] if found else {}
-        waiting: dict[Unit, int] = {}
-        for by_unit in found:
-            for unit, slices in by_unit.items():
-                waiting[unit] = waiting.get(unit, 0) + slices
-        return waiting
+        """Slices by unit that wait for GPUs with any of these memory values."""
+        found = Counter[Unit]()
+        for required, by_unit in self._slices.items():
+            if required is None or not {*required}.isdisjoint(memory_values):
+                found.update(by_unit)
+        return found
 
     def _count(self, claim: Claim, sign: int) -> None:
         by_unit = self._slices.setdefault(claim.memory_values, {})
@@ -65,13 +58,9 @@ WaitingPlace = tuple[tuple[int, ...], int]
 """The index of each GPU to wait for (of each container, if these use different GPUs), and MiB of one GPU."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Capacity:
-    """Capacity of eligible nodes on whose GPUs the pod's share gives the same MiB."""
-
-    slices: dict[Unit, int] = field(default_factory=dict)
-    shapes: dict[tuple[int, ...], int] = field(default_factory=dict)
-    """MiB of one GPU by the GPU indices of a node."""
+_Capacity = tuple[Counter[Unit], dict[tuple[int, ...], int]]
+"""Of eligible nodes on whose GPUs the pod's share gives the same MiB: slices by unit; MiB of one GPU by the
+indices of a node's GPUs."""
 
 
 def waiting_places(
@@ -83,15 +72,15 @@ def waiting_places(
     """
     fraction, unit = request.share.fraction, request.share.resource_unit
     ranked: list[tuple[int, int, tuple[int, ...], int]] = []
-    for mib, capacity in _capacities(candidates, request).items():
-        accepted = known.of_share(request, next(iter(capacity.shapes.values())))
-        waiting, loads = pending.slices(accepted), dict[Unit, int]()
-        for each, total in capacity.slices.items():
+    for mib, (capacity, shapes) in _capacities(candidates, request).items():
+        waiting = pending.slices(known.of_share(request, next(iter(shapes.values()))))
+        loads = dict[Unit, int]()
+        for each, total in capacity.items():
             # The length of its queue with these slices added, relative to the capacity.
             load = (waiting.get(each, 0) + fraction.slices_on_each) * _PRECISION
             loads[each] = load // total if total else load * _PRECISION
         best = []
-        for indices, gpu_mib in capacity.shapes.items():
+        for indices, gpu_mib in shapes.items():
             taken = sorted([(loads[index], index) for index in indices])[: fraction.gpus]
             total = sum([load for load, _ in taken]) if taken else loads[unit]
             best.append((total, mib, tuple(sorted([index for _, index in taken])), gpu_mib))
@@ -111,7 +100,7 @@ def assumed_indices(assume: Assumption, request: PlacementRequest, pending: Pend
 def capacity_of(candidates: Candidates, request: PlacementRequest) -> int:
     """Return the amount of the pod's unit on the nodes that could hold it."""
     unit = request.share.resource_unit
-    return sum([each.slices.get(unit, 0) for each in _capacities(candidates, request).values()])
+    return sum([capacity[unit] for capacity, _ in _capacities(candidates, request).values()])
 
 
 def _capacities(candidates: Candidates, request: PlacementRequest) -> Mapping[int, _Capacity]:
@@ -123,12 +112,11 @@ def _capacities(candidates: Candidates, request: PlacementRequest) -> Mapping[in
     for node, count in now or samples:
         for indices, gpu_mib in _parts(node, candidates, request):
             mib = share.fraction.share_mib(gpu_mib) if share.is_bound_by_memory else 0
-            capacity = found.setdefault(mib, _Capacity())
+            capacity, shapes = found.setdefault(mib, (Counter(), {}))
             offered = node.offered()
             for unit in indices or (share.resource_unit,):
-                slices = 0 if unit in node.cordoned else offered.get(unit, 0)
-                capacity.slices[unit] = capacity.slices.get(unit, 0) + count * slices
-            capacity.shapes.setdefault(indices, gpu_mib)
+                capacity[unit] += 0 if unit in node.cordoned else count * offered.get(unit, 0)
+            shapes.setdefault(indices, gpu_mib)
     return found
 
 

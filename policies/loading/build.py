@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kube.dra import ClaimNames
 from ledger.placement_request import Assumption, Demands
 from modes.fraction import Fraction
 from modes.memory_text import memory_mib
@@ -81,7 +80,6 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
         instance_mode=_instance_mode(policy, names),
         gives_share=policy.share == "label",
         idle=idle_rule(policy),
-        claim_names=claim_names(policy),
     )
 
 
@@ -153,17 +151,7 @@ def mode_of(policy: Policy) -> type[Mode]:
 def resource_of(policy: Policy) -> str:
     """Return the policy's `resources.name`, or its mode's default; in a mode of claims, their driver."""
     resources = policy.resources
-    if resources.custom is not None:
-        return resources.custom.driver
     return resources.driver or resources.name or mode_of(policy).default_resource
-
-
-def claim_names(policy: Policy) -> ClaimNames | None:
-    """Return the names in claims of the policy's custom driver; None if it has none."""
-    custom = policy.resources.custom
-    if custom is None:
-        return None
-    return ClaimNames(custom.device_class or custom.driver, custom.capacity, custom.product_name, custom.uuid)
 
 
 def limits_source(policy: Policy) -> LimitsFrom:

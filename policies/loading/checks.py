@@ -118,7 +118,7 @@ def memory_problems(policy: Policy, source: Source) -> Iterator[Problem]:
 def _resource_problems(policy: Policy, source: Source) -> Iterator[Problem]:
     name = resource_of(policy)
     problem = mode_of(policy).name_problem(name)
-    if problem is not None and policy.resources.custom is None:
+    if problem is not None:
         yield source.problem(f"{quoted(name)} {problem}", "resources", "name")
 
 

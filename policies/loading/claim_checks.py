@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from pydantic.alias_generators import to_camel
-
 from modes.claim_name import has_name
 from modes.fraction import Fraction
 from modes.units import EIGHTHS
 from policies.loading.build import mode_of, resource_of
-from policies.loading.sources import Parts, Source
+from policies.loading.sources import Source
 from policies.model.problems import Problem
-from policies.model.schema import CustomDriver, Policy, QuotaAmounts
+from policies.model.schema import Policy, QuotaAmounts
 
 _RESERVE = "the DRA driver leaves its own reserve out of what it offers: leave it out"
 _NOT_EIGHTHS = "claims count as eighths of a card, and slicesPerGpu is {}: use memoryMiB, or slicesPerGpu 8"
@@ -23,9 +21,8 @@ def claim_problems(policy: Policy, source: Source) -> Iterator[Problem]:
     resources, mode = policy.resources, mode_of(policy)
     if not mode.is_claimed:
         rule = f"mode {mode.name} has no DRA driver: leave it out, or change the mode"
-        for key in ("driver", "custom"):
-            if getattr(resources, key) is not None:
-                yield source.problem(rule, "resources", key)
+        if resources.driver is not None:
+            yield source.problem(rule, "resources", "driver")
         return
     yield from _driver_problems(policy, source)
     yield from long_fraction_problems(policy, policy.fractions or (), source)
@@ -61,34 +58,13 @@ def long_fraction_problems(policy: Policy, fractions: Iterable[str], source: Sou
 
 
 def _driver_problems(policy: Policy, source: Source) -> Iterator[Problem]:
-    """Yield settings that do not suit the driver, and custom names without a custom driver or the reverse."""
-    resources, custom = policy.resources, policy.resources.custom
+    """Yield settings that do not suit the driver."""
+    resources = policy.resources
     if policy.limits.source == "agent" and not mode_of(policy).limits_itself(resource_of(policy)):
         rule = f"{resource_of(policy)} limits no memory, and the agent does not see its claims: leave it out"
         yield source.problem(rule, "limits", "from")
-    if (resources.driver or custom) is not None and resources.name is not None:
+    if resources.driver is not None and resources.name is not None:
         yield source.problem("pods get a claim and no resource: leave it out", "resources", "name")
-    if resources.driver == "custom" and custom is None:
-        rule = "needs the driver's name: add custom: {driver: gpu.example.com}"
-        yield source.problem(rule, "resources", "driver")
-    if resources.driver != "custom" and custom is not None:
-        yield source.problem("has no effect: add driver: custom, or leave it out", "resources", "custom")
-    if custom is not None and (custom.device_class or custom.driver) in policy.allow.device_classes:
-        rule = "is the class of the policy's own claims: remove it from allow.deviceClasses"
-        yield source.problem(rule, "resources", "custom", "deviceClass")
-
-
-def custom_driver_problems(parts: Parts) -> Iterator[Problem]:
-    """Yield policies that read the cards of one custom driver by different names."""
-    first: dict[str, tuple[str, CustomDriver]] = {}
-    for name, (policy, source) in parts.policies.items():
-        if (custom := policy.resources.custom) is None:
-            continue
-        other, names = first.setdefault(custom.driver, (name, custom))
-        for key in ("capacity", "product_name"):
-            if (said := getattr(names, key)) != getattr(custom, key):
-                rule = f"differs from {said} in policy {other}, for the same driver: use one name"
-                yield source.problem(rule, "resources", "custom", to_camel(key))
 
 
 def slices_problem(policy: Policy, amounts: QuotaAmounts | None) -> str | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from kube.dra import CustomCards
 from ledger.placement_request import Quota
 from ledger.queue_names import names_of_keys, queue_keys, sanitised
 from modes.resource_names import ResourceNames
@@ -73,12 +72,6 @@ class PolicySet:
     def resource_names(self) -> ResourceNames:
         """The extended resources that this set puts into pods, for the ledger to count."""
         return resource_names(policy for policy, _ in self.parts.policies.values())
-
-    @property
-    def custom_cards(self) -> tuple[CustomCards, ...]:
-        """The cards of the custom DRA drivers of this set, for the ledger to count."""
-        found = [policy.resources.custom for policy, _ in self.parts.policies.values()]
-        return tuple([CustomCards(each.driver, each.capacity, each.product_name) for each in found if each])
 
     def quotas(self) -> tuple[Quota, ...]:
         """Return every quota that can apply to a pod, without duplicates."""

@@ -1,4 +1,4 @@
-"""Labels in the queues of a ClearML agent chart, for which no pod would be admitted.
+"""Labels and amounts in the queues of a ClearML agent chart, for which no pod would be admitted.
 
 These are what a policy file may contain, and what a pod does not show. All other rules are admission's.
 """
@@ -6,8 +6,11 @@ These are what a policy file may contain, and what a pod does not show. All othe
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from kube.names import FRACTION_LABEL, MEMORY_LABEL, PREFIX
+from kube.quantity import whole
+from modes.gpu_names import CLEARML_FRACTION_PREFIX
 from modes.memory_text import memory_mib, memory_rule
 from policies.loading.clearml_chart import ChartQueue, takes_decimal
 from policies.model.effective import EffectivePolicy
@@ -38,9 +41,33 @@ def mistakes(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Mistake]:
         yield at, f"and {FRACTION_LABEL} both request a share: keep one"
     elif isinstance(queue.label, str) and queue.fraction(policy) is None:
         yield at, _not_allowed(queue, queue.label, policy)
-    for key in queue.labels.keys() - {FRACTION_LABEL} if queue.label is None else ():
+    if queue.label is None:
+        yield from _unlabelled(queue, policy)
+
+
+def _unlabelled(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Mistake]:
+    """Yield amounts that the API server rejects if no label replaces them, and a misspelled label."""
+    for resource, amount in queue.limits.items():
+        if (rule := _rejected(resource, str(amount), policy)) is not None:
+            yield ("resources", "limits", resource), rule
+    for key in queue.labels.keys() - {FRACTION_LABEL}:
         if key.lower().replace("_", "-").endswith("injector/fraction"):
             yield ("labels", key), f"is not the injector's label: write {FRACTION_LABEL}"
+
+
+def _rejected(resource: str, amount: str, policy: EffectivePolicy) -> str | None:
+    if resource.startswith(CLEARML_FRACTION_PREFIX):
+        return f"needs the label {FRACTION_LABEL}: without it, Kubernetes rejects the resource"
+    if policy.mode.kinds[resource] is None:
+        return None
+    with suppress(ValueError):
+        whole(amount)
+        return None
+    ours = policy.mode.kinds[f"{CLEARML_FRACTION_PREFIX}1"]
+    meant = (label for label, each in policy.fractions.items() if ours and ours.agrees(amount, each))
+    advice = (f'remove it and write the label {FRACTION_LABEL}: "{label}"' for label in meant)
+    rule = f"{quoted(amount)} is not a whole number, and Kubernetes rejects it"
+    return f"{rule}: {next(advice, 'write a whole number')}"
 
 
 def _unquoted(queue: ChartQueue) -> Iterator[Mistake]:

@@ -14,7 +14,7 @@ from policies.loading.checks import (
     policy_problems,
     preference_problem,
 )
-from policies.loading.claim_checks import custom_driver_problems, long_fraction_problems, slices_problem
+from policies.loading.claim_checks import long_fraction_problems, slices_problem
 from policies.loading.policy_set import DEFAULT
 from policies.loading.sources import Parts, Source
 from policies.model.problems import Problem, did_you_mean
@@ -31,7 +31,6 @@ def set_problems(parts: Parts, under: Mapping[str, Sequence[str]]) -> Iterator[P
     for limiter, source in parts.limiters.values():
         yield from limiter_problems(limiter, source)
     yield from _prefix_problems(parts)
-    yield from custom_driver_problems(parts)
     yield from _namespace_problems(parts)
     yield from _queue_name_problems(parts)
     for queue in parts.queues:

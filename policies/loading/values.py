@@ -30,7 +30,6 @@ _AGENT: Mapping[str, Any] = {
     "enabled": False,
     "offer": "auto",
     "policy": DEFAULT,
-    "deviceListStrategy": "cdi",
     "divide": (),
 }
 """The chart's own values, as far as they decide the mode."""
@@ -108,8 +107,7 @@ def _offer(documents: Sequence[Document]) -> Offer:
     own, _ = stated.get(agent["policy"], (AUTO, False))
     if own != AUTO or modes - {AUTO, CLAIM_MODE, INSTANCE_MODE}:
         return "slices"
-    is_for_plugins = by_plugin or agent["divide"] or agent["deviceListStrategy"] != "cdi"
-    return "slices" if is_for_plugins else "by version"
+    return "slices" if by_plugin or agent["divide"] else "by version"
 
 
 def _stated(policy: Mapping[str, Any]) -> tuple[Any, bool]:
@@ -117,7 +115,7 @@ def _stated(policy: Mapping[str, Any]) -> tuple[Any, bool]:
     resources = policy.get("resources")
     resources = resources if isinstance(resources, dict) else {}
     mode = stated_mode(resources)
-    is_of_agent = (resources.get("driver") or DRIVER) == DRIVER and not resources.get("custom")
+    is_of_agent = (resources.get("driver") or DRIVER) == DRIVER
     return mode, mode == CLAIM_MODE and is_of_agent
 
 

@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from kube.dra import ClaimNames
 from ledger.placement_request import Demands, Quota
 from modes.fraction import Fraction
 from modes.mode import Mode
@@ -169,8 +168,6 @@ class EffectivePolicy:
     """The mode of MIG instances if pods may get them: `mode` itself, or the other preferred mode."""
     idle: IdleRule | None = None
     """When a share is idle; None if that is not reported."""
-    claim_names: ClaimNames | None = None
-    """The names in claims of a custom driver, which is `mode.resource`; None if the driver is not custom."""
 
     @property
     def writes_limits(self) -> bool:

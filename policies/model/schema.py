@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
-from kube.dra import PolicyDriver
+from kube.dra import DriverName
 from ledger.placement_request import MAX_ASSUMED_GPUS, Oversized
 from modes.mode import DEFAULT_MODE, ModeName
 from modes.registry import CLAIM_MODE
@@ -17,12 +17,9 @@ from policies.model.limiters import Limiter
 from policies.model.problems import did_you_mean
 from policies.model.types import (
     AbsolutePath,
-    CelName,
     Count,
     DeviceClassName,
-    DeviceClassText,
     DnsLabel,
-    DriverText,
     HarmlessResource,
     Json,
     Limit,
@@ -46,7 +43,7 @@ def stated_mode(resources: Mapping[str, Any]) -> Any:
     `fraction-injector.statedMode` in the chart's templates is the same rule.
     """
     mode = resources.get("mode") or AUTO
-    if mode == AUTO and (resources.get("driver") or resources.get("custom")):
+    if mode == AUTO and resources.get("driver"):
         return CLAIM_MODE
     if mode == AUTO and (resources.get("name") or resources.get("prefer")):
         return DEFAULT_MODE
@@ -59,23 +56,6 @@ ShareOf = Literal["label", "none"]
 ReclaimIdle = Literal["never", "evict"]
 Fractions = Annotated[dict[str, Count], Field(max_length=200)]
 Prefer = Annotated[list[ModeName], Field(min_length=2, max_length=2)]
-
-
-class CustomDriver(Part):
-    """Names in the claims of a DRA driver that lets claims take parts of a capacity of its cards."""
-
-    driver: DriverText
-    """Name of the driver, the domain of its capacities and attributes, such as `gpu.example.com`."""
-    device_class: DeviceClassText | None = None
-    """DeviceClass of its cards. Default: the driver's name."""
-    capacity: CelName = "memory"
-    """Capacity of a card of which claims take a part: memory, in bytes."""
-    product_name: CelName = "productName"
-    """Attribute with a card's model, for the annotation `clearml-injector/gpu-model`."""
-    uuid: CelName = "uuid"
-    """Attribute that differs between cards, for containers that share a card by parts of their own."""
-
-
 _MODES = {"enum": [AUTO, *get_args(ModeName)], "type": "string"}
 
 
@@ -94,12 +74,9 @@ class ResourcesPart(Part):
 `per-gpu`: the GPU's index is part of the name; `pooled`: one name, the kubelet chooses the GPUs; \
 `mig`: one MIG instance, the smallest that holds the share (docs/operating/mig.md); `dra`: a ResourceClaim, \
 the scheduler chooses the card (docs/operating/dra.md)."""
-    driver: PolicyDriver | None = None
+    driver: DriverName | None = None
     """DRA driver of mode `dra`. `gpu.clearml-injector.io`, the default: the agent, which enforces the share \
-on the node; `gpu.nvidia.com`: NVIDIA's, where the webhook writes limit and limiter into the pod; `custom`: \
-that in `custom`, with limits as for NVIDIA's."""
-    custom: CustomDriver | None = None
-    """DRA driver for `driver: custom`."""
+on the node; `gpu.nvidia.com`: NVIDIA's, where the webhook writes limit and limiter into the pod."""
     prefer: Prefer | None = None
     """Both slices and MIG instances, in order of preference: `[mig, per-gpu]` or `[per-gpu, mig]`, with \
 the `mode` of slices. Free room decides which a pod gets. Default: only `mode`."""

@@ -10,8 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from pydantic.alias_generators import to_camel
 
 from kube.device_keys import reserved
-from kube.dra import CEL_NAME, DNS_NAME, DRIVER, MAX_CEL_NAME, MAX_DRIVER, NVIDIA_DRIVER
-from kube.names import MAX_NAME, NVIDIA_DOMAIN
+from kube.names import NVIDIA_DOMAIN
 from modes.gpu_names import OTHER_SYSTEM_PREFIXES, WHOLE_GPU_NAMES, is_one_gpu
 from modes.memory_text import EXAMPLES, memory_mib
 from policies.model import placeholders
@@ -52,29 +51,6 @@ def _device_class(text: str) -> str:
         raise ValueError("is a class of GPUs, which cannot be allowed with the label: remove it")
     if len(claim_name(text)) > 63:  # noqa: PLR2004  Kubernetes' own limit of a claim's name
         raise ValueError(f"is too long for the name of a pod's claim: {claim_name(text)}")
-    return text
-
-
-def _custom_class(text: str) -> str:
-    if len(text) > MAX_NAME or not re.fullmatch(DNS_NAME, text):
-        raise ValueError("must be a name such as gpu.example.com: lowercase letters, digits, - and dots")
-    if text in {DRIVER, NVIDIA_DRIVER}:
-        raise ValueError(f"is known to the product: set driver: {text} instead of driver: custom")
-    return text
-
-
-def _custom_driver(text: str) -> str:
-    if len(text) > MAX_DRIVER:
-        raise ValueError(f"is too long for the name of a driver: at most {MAX_DRIVER} characters")
-    return _custom_class(text)
-
-
-def _cel_name(text: str) -> str:
-    if len(text) > MAX_CEL_NAME or not re.fullmatch(CEL_NAME, text):
-        raise ValueError(
-            f"must be a name without domain, such as memory: at most {MAX_CEL_NAME} letters, digits and _, no"
-            " leading digit, and no word of CEL"
-        )
     return text
 
 
@@ -152,9 +128,6 @@ def _one_group(pattern: str) -> str:
 
 
 DeviceClassName = Annotated[str, AfterValidator(_device_class)]
-DeviceClassText = Annotated[str, AfterValidator(_custom_class)]
-DriverText = Annotated[str, AfterValidator(_custom_driver)]
-CelName = Annotated[str, AfterValidator(_cel_name)]
 DnsLabel = Annotated[str, AfterValidator(_dns_label)]
 DnsName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$")]
 AbsolutePath = Annotated[str, AfterValidator(_absolute_path)]

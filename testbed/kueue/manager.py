@@ -6,8 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from testbed import plain_http
 from testbed.api import Object
 from testbed.cluster import Cluster
@@ -58,7 +56,7 @@ def kueue(cluster: Cluster, parts: KueueParts, folder: Path, settings: Mapping[s
         command = [str(parts.manager), f"--config={config}"]
         return Process(command, folder / "kueue.log", environment={"KUBECONFIG": str(kubeconfig)})
 
-    process, _ = start_on_free_ports(2, start, lambda ports: _ready(ports[1]), READY_S)
+    process, _ = start_on_free_ports(2, start, lambda ports: plain_http.is_ready(ports[1]), READY_S)
     with process:
         try:
             yield
@@ -87,13 +85,6 @@ def _configuration(folder: Path, ports: list[int], settings: Mapping[str, Any]) 
         "internalCertManagement": {"enable": True, **certificate},
         "featureGates": FEATURE_GATES | settings.get("featureGates", {}),
     }
-
-
-def _ready(port: int) -> bool:
-    try:
-        return plain_http.get(f"http://127.0.0.1:{port}/readyz").is_success
-    except httpx.TransportError:
-        return False
 
 
 def _apply(cluster: Cluster, objects: list[Object]) -> None:

@@ -4,10 +4,8 @@ It runs as a process of the node, or as the chart's DaemonSet.
 """
 
 import json
-import os
 import shlex
 import shutil
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -272,8 +270,7 @@ case "$1" in {limit_hook.NAME}) exec {limit} "$@";; *) exec {self._hook}.real "$
     def kill(self) -> None:
         """Kill it as the kernel would, with what it started."""
         assert self._process
-        os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.stop()
+        self._process.kill()
 
     def stop(self) -> None:
         """End it with SIGTERM."""

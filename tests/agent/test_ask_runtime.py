@@ -50,7 +50,6 @@ def served(tmp_path):
 
 
 def asked(monkeypatch, socket, file):
-    monkeypatch.setattr(ask_runtime, "TRIES", 1)
     monkeypatch.setattr(sys, "argv", ["ask_runtime", str(socket), str(file)])
     return ask_runtime.main()
 
@@ -64,11 +63,8 @@ def test_the_agent_reads_what_was_written(served, tmp_path, monkeypatch):
 
 SAYS_NOTHING = [
     {},
-    {"golang": '"go1.26"'},
-    {"config": "{}"},
     {"config": '{"enableCDI": "yes"}'},
     {"config": "no JSON"},
-    {"config": "[" * 100_000},
     {"config": json.dumps({"runtime": {"enableCDI": True}})},
 ]
 
@@ -76,11 +72,6 @@ SAYS_NOTHING = [
 @pytest.mark.parametrize("info", SAYS_NOTHING, ids=str)
 def test_a_configuration_that_does_not_name_cdi_says_nothing_of_it(served, info):
     assert ask_runtime.ask(str(served(Containerd(**info)))) == Runtime("containerd://v2.2.1", cdi=None)
-
-
-def test_a_configuration_that_turns_cdi_off_says_so(served):
-    off = served(Containerd(config=json.dumps({"enableCDI": False})))
-    assert ask_runtime.ask(f"unix://{off}") == Runtime("containerd://v2.2.1", cdi=False)
 
 
 def test_another_runtime_that_does_not_know_the_question_is_known_by_its_version(served):

@@ -83,15 +83,6 @@ async def test_cards_have_a_device_each_and_all_of_them_together_none(operator):
     assert operator.devices[0] == {"GPU-0", "GPU-1"}
 
 
-async def test_a_reboot_empties_the_folder_and_the_next_agent_writes_it_again(operator):
-    for _ in range(2):
-        async with kubelet_in(operator.node.root) as kubelet, running(operator.node):
-            await offered(kubelet)
-        assert operator.devices[0] == {"GPU-0", "GPU-1"}
-        shutil.rmtree(operator.node.cdi)
-        operator.node.cdi.mkdir()
-
-
 async def test_after_an_upgrade_of_the_driver_its_new_files_are_named(operator, monkeypatch):
     monkeypatch.setattr("agent.card_specification.POLL_SECONDS", 0.05)
     async with kubelet_in(operator.node.root) as kubelet, running(operator.node):

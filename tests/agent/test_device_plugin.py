@@ -1,20 +1,17 @@
 """The device plugin, as a kubelet meets it over its sockets."""
 
-import asyncio
-
 import grpc
-import msgspec
 import pytest
 
 from agent.limits import loader_list
 from tests.agent.support.kubelet import kubelet_in
 from tests.agent.support.node import (
     HAMI,
-    PER_GPU,
     POOLED,
     card,
     ids,
     node_folder,
+    node_with,
     ready,
     running,
     served,
@@ -23,21 +20,13 @@ from tests.agent.support.node import (
 
 
 async def test_each_gpu_has_a_name_of_its_own_with_its_numa_node():
-    with node_folder() as node:
-        node.write_gpus(card(0), card(1))
+    async with node_with(card(0), card(1)) as (node, kubelet):
         node.write_numa_node(card(0), 1)
-        node.write_card_names("GPU-0", "GPU-1")
-        async with kubelet_in(node.root) as kubelet, running(node):
-            for name in ("nvidia.com/gpu-0", "nvidia.com/gpu-1"):
-                await kubelet.until_offered(name)
-            assert list(kubelet.devices["nvidia.com/gpu-0"]) == ids(0, *range(8))
-            assert list(kubelet.devices["nvidia.com/gpu-1"]) == ids(1, *range(8))
+        async with running(node):
+            for index in (0, 1):
+                await kubelet.until_offered(f"nvidia.com/gpu-{index}")
+                assert list(kubelet.devices[f"nvidia.com/gpu-{index}"]) == ids(index, *range(8))
             assert kubelet.topology == {"nvidia.com/gpu-0": [1], "nvidia.com/gpu-1": []}
-
-
-async def test_gpus_in_mig_mode_are_left_out():
-    async with served(card(0, mig=True), card(1)) as (_, kubelet):
-        assert list(kubelet.devices) == ["nvidia.com/gpu-1"]
 
 
 async def test_a_share_is_a_card_and_its_limit():
@@ -64,27 +53,6 @@ async def test_a_share_is_a_card_and_its_limit():
         assert (node.root / "state" / loader_list(HAMI.preload)).read_text() == "/usr/local/vgpu/libvgpu.so\n"
 
 
-async def test_containers_that_run_keep_the_loaders_list_that_they_have_mounted():
-    other = msgspec.structs.replace(HAMI, preload="/opt/limiter/libvgpu.so", library_path="/opt/limiter")
-    with node_folder() as node:
-        node.write_gpus(card(0))
-        node.write_card_names("GPU-0")
-        named, mounted = node.root / "state" / loader_list(HAMI.preload), node.root / "mounted"
-        async with kubelet_in(node.root) as kubelet:
-            async with running(node):
-                await kubelet.until_offered("nvidia.com/gpu-0", 8)
-            mounted.hardlink_to(named)  # as a mount does, it holds the file and not its name
-            async with running(node, msgspec.structs.replace(PER_GPU, limiter=other)) as process:
-                await until(lambda: process.state is not None and process.state.missing is None)
-        assert mounted.read_text() == named.read_text() == "/usr/local/vgpu/libvgpu.so\n"
-
-
-async def test_a_whole_gpu_has_no_limiter():
-    async with served(card(0)) as (_, kubelet):
-        answer = await kubelet.allocate("nvidia.com/gpu-0", *ids(0, *range(8)))
-        assert [each.name for each in answer.cdi_devices] == ["nvidia.com/gpu=GPU-0"]
-
-
 @pytest.mark.parametrize("wanted", [["GPU-1::0"], ["GPU-0::8"], ["GPU-0::00"], ["GPU-0"], []])
 async def test_what_is_no_slice_of_the_gpu_is_refused(wanted):
     async with served(card(0), card(1)) as (_, kubelet):
@@ -103,64 +71,6 @@ async def test_a_pool_prefers_one_card_and_refuses_a_share_that_spans_two():
             await kubelet.allocate("nvidia.com/gpu", *ids(0, 0), *ids(1, 0))
         whole = await kubelet.allocate("nvidia.com/gpu", *ids(1, *range(8)), *ids(0, *range(8)))
         assert [each.name for each in whole.cdi_devices] == ["nvidia.com/gpu=GPU-0", "nvidia.com/gpu=GPU-1"]
-
-
-async def test_volume_mounts_name_each_card_and_two_cards_share_no_variable_but_equal_ones():
-    async with served(card(0), card(1), strategy="volume-mounts", cdi_enabled=False) as (
-        node,
-        kubelet,
-    ):
-        both = [await kubelet.allocate(f"nvidia.com/gpu-{i}", *ids(i, 0, 1)) for i in (0, 1)]
-        assert dict(both[0].envs) == {"LIBCUDA_LOG_LEVEL": "1", "CUDA_DEVICE_MEMORY_LIMIT_0": "10240m"}
-        assert dict(both[1].envs) == {**both[0].envs, "CUDA_DEVICE_MEMORY_LIMIT_1": "10240m"}
-        mounts = {mount.container_path: mount.host_path for mount in both[1].mounts}
-        assert mounts == {
-            "/var/run/nvidia-container-devices/GPU-1": "/dev/null",
-            "/usr/local/vgpu": f"{node.root}/state/library",
-            "/etc/ld.so.preload": f"{node.root}/state/{loader_list(HAMI.preload)}",
-        }
-
-
-@pytest.fixture
-def driver(tmp_path):
-    """The root of a driver that has device nodes, of cards 0 and 5, and no modesetting."""
-    (tmp_path / "dev").mkdir()
-    for name in ("nvidia0", "nvidia5", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"):
-        (tmp_path / "dev" / name).touch()
-    return tmp_path
-
-
-@pytest.mark.parametrize("strategy", ["volume-mounts", "envvar"])
-def test_without_cdi_the_kubelet_gets_the_cards_device_nodes(driver, strategy):
-    options = {"driver_root": str(driver), "host_driver_root": "/run/nvidia/driver", "device_nodes": True}
-
-    async def allocate():
-        async with served(card(0, minor=5), strategy=strategy, **options) as (_, kubelet):
-            for slices in (1, 8):
-                answer = await kubelet.allocate("nvidia.com/gpu-0", *ids(0, *range(slices)))
-                given = {each.container_path: (each.host_path, each.permissions) for each in answer.devices}
-                assert given == {
-                    f"/dev/{name}": (f"/run/nvidia/driver/dev/{name}", "rw")
-                    for name in ("nvidia5", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools")
-                }
-
-    asyncio.run(allocate())
-
-
-@pytest.mark.parametrize(
-    ("minor", "options"),
-    [
-        (3, {"strategy": "envvar", "device_nodes": True}),
-        (0, {"strategy": "envvar"}),
-        (0, {"device_nodes": True}),
-    ],
-)
-def test_device_nodes_that_are_missing_unwanted_or_in_a_cdi_device_are_left_out(driver, minor, options):
-    async def allocate():
-        async with served(card(0, minor=minor), driver_root=str(driver), **options) as (_, kubelet):
-            assert not (await kubelet.allocate("nvidia.com/gpu-0", "GPU-0::0")).devices
-
-    asyncio.run(allocate())
 
 
 async def test_a_container_whose_gpus_would_need_two_values_of_one_variable_does_not_start():
@@ -200,15 +110,6 @@ async def test_slices_of_two_divisions_are_compared_by_what_each_is_of_its_card(
         ]
         kubelet.write_checkpoint(*given)
         await kubelet.pre_start("nvidia.com/gpu-0", *old)
-
-
-async def test_with_envvar_two_gpus_in_one_container_do_not_start():
-    async with served(card(0), card(1), strategy="envvar") as (_, kubelet):
-        answer = await kubelet.allocate("nvidia.com/gpu-1", *ids(1, *range(8)))
-        assert dict(answer.envs) == {"NVIDIA_VISIBLE_DEVICES": "GPU-1"}
-        kubelet.held["two", "main"] = {"nvidia.com/gpu-0": ids(0, 0), "nvidia.com/gpu-1": ids(1, 0)}
-        with pytest.raises(grpc.aio.AioRpcError, match="NVIDIA_VISIBLE_DEVICES would have to be"):
-            await kubelet.pre_start("nvidia.com/gpu-0", *ids(0, 0))
 
 
 async def test_our_specification_is_written_again_after_it_was_removed():

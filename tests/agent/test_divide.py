@@ -10,7 +10,6 @@ from tests.agent.support.kubelet import kubelet_in
 from tests.agent.support.node import POOLED, card, node_folder, node_with, ready, running, until
 
 LARGE = Gpu(3, "GPU-c0ffee-1", "NVIDIA A100-SXM4-80GB", 81920)
-SMALL = Gpu(13, "GPU-c0ffee-12", "NVIDIA A100 80GB PCIe", 81920)
 
 
 @pytest.mark.parametrize(
@@ -33,11 +32,6 @@ def test_a_card_is_named_by_index_uuid_or_words_of_its_model(cards, divided):
     assert is_divided(LARGE, cards) is divided
 
 
-def test_a_model_with_blanks_is_named_as_the_nodes_label_has_it():
-    assert is_divided(SMALL, ("NVIDIA-A100-80GB-PCIe",))
-    assert not is_divided(SMALL, ("SXM4",))
-
-
 @pytest.mark.parametrize("text", ["", " ", "0,1", "-1", "GPU-a b", "A100 80", "x" * 80, "GPU-" + "a" * 80])
 def test_what_names_no_card_ends_the_command_with_what_to_write(text):
     assert not is_card_name(text)
@@ -55,15 +49,6 @@ async def test_only_the_named_cards_are_offered():
             await kubelet.until_offered("nvidia.com/gpu-1")
             await until(lambda: process.state.missing is None)
             assert kubelet.devices.keys() == {"nvidia.com/gpu-1"}
-
-
-async def test_a_node_without_a_named_card_offers_nothing_and_lacks_nothing():
-    with node_folder(divide=("H100",)) as node:
-        node.write_gpus(card(0))
-        async with kubelet_in(node.root) as kubelet, running(node) as process:
-            await until(lambda: process.state is not None)
-            response = await ready(process)
-            assert (response.status_code, kubelet.devices) == (200, {})
 
 
 async def test_a_pool_has_one_name_for_all_cards_so_that_none_can_stay_whole():

@@ -17,12 +17,6 @@ def test_a_link_that_leads_nowhere_hides_no_other_file(tmp_path):
     assert {name for name, *_ in stamps_of([str(tmp_path)])} == set(map(str, files))
 
 
-def test_a_folder_that_is_not_there_is_as_an_empty_one(tmp_path):
-    (tmp_path / "file").touch()
-    assert stamps_of([str(tmp_path / "missing")]) == frozenset()
-    assert stamps_of([str(tmp_path / "missing"), str(tmp_path)]) == stamps_of([str(tmp_path)]) != frozenset()
-
-
 @pytest.fixture
 def full_disk():
     """No file may have more than a page."""

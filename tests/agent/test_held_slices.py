@@ -3,7 +3,7 @@
 from agent.gpu import Gpu
 from agent.held_slices import held_of
 from agent.kubelet import Holder
-from agent.state import AgentState, Held
+from agent.state import Held
 
 GPUS = [Gpu(0, "GPU-a", "A100", 40960), Gpu(1, "GPU-b", "A100", 40960), Gpu(2, "GPU-c", "A100", 40960)]
 
@@ -22,12 +22,3 @@ def test_slices_and_pods_are_counted_by_gpu_whatever_else_is_held():
         GPUS,
     )
     assert found == {"GPU-a": Held(3, 1), "GPU-b": Held(2, 2), "GPU-c": Held()}
-
-
-def test_the_state_is_newer_only_when_something_else_is_held():
-    state = AgentState(GPUS)
-    versions = [state.version]
-    for held in (held_of([], GPUS), held_of([], GPUS), held_of([holder("p", "c", "GPU-a::0")], GPUS), None):
-        state.held = held
-        versions.append(state.version)
-    assert versions == [0, 1, 1, 2, 3]

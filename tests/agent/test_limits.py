@@ -1,11 +1,13 @@
 """A limiter's variables and mounts, and which shares one container cannot hold together."""
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.gpu import Gpu
-from agent.limits import conflict, mounts, tmpfs_size, variables
-from agent.shares import Share, memory_mib
+from agent.limits import mounts, refuse_conflict, tmpfs_size, variables
+from agent.settings import LimiterPart
+from agent.shares import RefusedError, Share, memory_mib
 from tests.agent.support.node import HAMI, PER_GPU, POOLED
 
 
@@ -14,12 +16,13 @@ def share(index, slices, memory=40960):
     return Share(card, slices, memory_mib(card, slices, 8, 0))
 
 
-def limits_of(shares):
-    wanted = [(each, variables(each, PER_GPU, own_cache=True)) for each in shares]
-    merged = {}
-    for _, values in wanted:
-        merged.update(values)
-    return conflict(wanted), merged
+def refused(shares):
+    """Why the shares cannot be in one container; None if they can."""
+    try:
+        refuse_conflict(shares, PER_GPU)
+    except RefusedError as error:
+        return str(error)
+    return None
 
 
 SHARES = st.lists(
@@ -32,7 +35,8 @@ SHARES = st.lists(
 
 @given(SHARES)
 def test_a_container_that_starts_finds_the_limit_of_each_gpu_at_its_place(shares):
-    why, environment = limits_of(shares)
+    why = refused(shares)
+    environment = {name: value for each in shares for name, value in variables(each, PER_GPU).items()}
     amounts = {each.memory_mib for each in shares}
     assert (why is None) == (len(amounts) == 1)
     if why is None:
@@ -41,32 +45,31 @@ def test_a_container_that_starts_finds_the_limit_of_each_gpu_at_its_place(shares
 
 
 def test_the_refusal_names_both_gpus_and_what_to_do():
-    why, _ = limits_of([share(0, 2), share(3, 4)])
+    why = refused([share(0, 2), share(3, 4)])
     assert why == (
         "CUDA_DEVICE_MEMORY_LIMIT_0 would have to be 10240m for GPU 0 and 20480m for GPU 3: ask for equal"
         " shares of equal GPUs, or use a container for each"
     )
 
 
-def test_variables_that_speak_of_the_pod_are_left_out_where_it_has_no_cache_of_its_own():
-    assert variables(share(0, 4), POOLED, own_cache=False) == {
-        "LIBCUDA_LOG_LEVEL": "1",
-        "CUDA_DEVICE_MEMORY_LIMIT_0": "20480m",
-    }
+def test_variables_that_speak_of_the_pod_are_left_out():
+    limiter = LimiterPart("own", env=(("NAME", "{namespace}"), ("SLICES", "{slices}/{slices_per_gpu}")))
+    policy = msgspec.structs.replace(POOLED, limiter=limiter)
+    assert variables(share(0, 4), policy) == {"SLICES": "4/8"}
 
 
 def test_a_whole_gpu_next_to_a_share_is_refused_because_the_shares_limit_would_apply_to_it():
-    why, _ = limits_of([share(0, 8), share(1, 4)])
+    why = refused([share(0, 8), share(1, 4)])
     assert why == (
         "GPU 0 is whole, and the limit of the share of GPU 1 would hold it too: ask for equal shares of equal"
         " GPUs, or use a container for each"
     )
-    assert limits_of([share(0, 8), share(1, 8)])[0] is None
+    assert refused([share(0, 8), share(1, 8)]) is None
 
 
 def test_a_whole_gpu_gets_nothing_of_the_limiter():
-    assert variables(share(0, 8), PER_GPU, own_cache=True) == {}
-    assert mounts(share(0, 8), HAMI, "/state", own_cache=True) == []
+    assert variables(share(0, 8), PER_GPU) == {}
+    assert mounts(share(0, 8), HAMI, "/state") == []
 
 
 def test_sizes_are_written_as_mount_options_have_them():

@@ -20,15 +20,6 @@ def test_of_two_agents_the_first_holds_it_until_it_ends(tmp_path):
     second.release()
 
 
-def test_it_lies_where_no_other_user_can_open_it(tmp_path):
-    state_dir = tmp_path / "state"
-    lock = NodeLock(state_dir)
-    assert lock.take()
-    assert stat.S_IMODE(lock.path.parent.stat().st_mode) == 0o700
-    assert lock.path.parent.parent == state_dir
-    lock.release()
-
-
 def test_folders_of_its_own_that_were_open_to_others_are_shut(tmp_path):
     private = private_folder(tmp_path)
     private.chmod(0o777)
@@ -55,26 +46,23 @@ def test_a_link_in_place_of_the_file_is_refused(tmp_path):
     assert not target.exists()
 
 
-def give_away(monkeypatch, look):
-    """Have a way to look at files say that they belong to another user."""
+@pytest.mark.parametrize(
+    ("look", "said"),
+    [
+        ("lstat", "private is not a folder of the agent's own"),
+        ("stat", "can be written by others: make it root's, with mode 755"),
+    ],
+    ids=["the private one", "the state folder"],
+)
+def test_a_folder_of_another_user_is_refused(tmp_path, monkeypatch, look, said):
     known = getattr(Path, look)
 
-    def stat_of(path, **more):
+    def of_another_user(path, **more):
         found = known(path, **more)
         return os.stat_result((*found[:4], os.geteuid() + 1, *found[5:]))
 
-    monkeypatch.setattr(Path, look, stat_of)
-
-
-def test_a_folder_of_another_user_is_refused(tmp_path, monkeypatch):
-    give_away(monkeypatch, "lstat")
-    with pytest.raises(UntrustedError, match="private is not a folder of the agent's own"):
-        NodeLock(tmp_path).take()
-
-
-def test_a_state_folder_that_another_user_owns_is_refused(tmp_path, monkeypatch):
-    give_away(monkeypatch, "stat")
-    with pytest.raises(UntrustedError, match="can be written by others: make it root's, with mode 755"):
+    monkeypatch.setattr(Path, look, of_another_user)
+    with pytest.raises(UntrustedError, match=said):
         NodeLock(tmp_path).take()
 
 

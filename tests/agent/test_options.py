@@ -1,7 +1,5 @@
 """The agent's options: what is refused, and the JSON by which the agent itself gets them."""
 
-import json
-
 import msgspec
 import pytest
 from typer.testing import CliRunner
@@ -31,12 +29,9 @@ def test_the_agent_gets_its_options_as_json(started):
     assert msgspec.json.decode(options, type=AgentOptions) == AgentOptions(
         cdi_dirs=("/a", "/b"), ignored_xids=(13,), state_dir="/s", divide=("0",), driver_limits="false"
     )
-    assert json.loads(options)["strategy"] == "cdi"
 
 
-def test_a_strategy_that_is_unknown_is_refused(started):
-    [ended] = started("--device-list-strategy=legacy")
-    assert (ended.exit_code, ended.stderr) == (
-        2,
-        'fraction-injector: --device-list-strategy "legacy" is unknown: use cdi, volume-mounts, envvar\n',
-    )
+def test_a_way_of_offering_that_is_unknown_is_refused(started):
+    [ended] = started("--offer=slices")
+    assert ended.exit_code == 2
+    assert "'slices' is not one of 'device-plugin', 'dra'" in ended.stderr

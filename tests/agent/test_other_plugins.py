@@ -1,17 +1,12 @@
 """A card that another device plugin offers too is given to no new pod."""
 
-import asyncio
-
 import grpc
 import pytest
 
-from agent import ownership, plugins
+from agent import plugins
 from agent.gpu import Gpu
 from agent.kubelet import Holder
-from agent.kubernetes.other_drivers import OtherDrivers
-from agent.kubernetes.resource_slices import ResourceSlices
-from agent.other_plugins import OfferedCards
-from agent.plugins import DevicePlugins
+from agent.other_plugins import found_elsewhere
 from tests.agent.support.dra import NODE, ApiServer, slice_of_nvidia
 from tests.agent.support.kubelet import kubelet_in
 from tests.agent.support.node import card, ids, node_folder, node_with, running, served, until
@@ -23,82 +18,94 @@ WHY = (
     "another device plugin offers it too, as nvidia.com/gpu: keep it from that plugin, or leave it out of"
     " agent.divide"
 )
+NAMELESS = (
+    '{} is of another device plugin, whose device IDs such as "{}" name no card: have it name cards by UUID,'
+    " or keep it from this node"
+)
 HELD = "pod default/train holds it as nvidia.com/gpu: its slices are offered when that pod has ended"
 
 
-@pytest.mark.parametrize(
-    ("counted", "found"),
-    [
-        ({}, {}),
-        ({"nvidia.com/gpu-0": ["GPU-ab-1::0"], "nvidia.com/gpu-1": ["GPU-ab-12::7"]}, {}),
-        ({"nvidia.com/gpu": ["GPU-ab-1"]}, {"GPU-ab-1": "nvidia.com/gpu"}),
-        ({"nvidia.com/gpu": ["GPU-ab-12::0", "GPU-ab-12::1"]}, {"GPU-ab-12": "nvidia.com/gpu"}),
-        ({"nvidia.com/gpu": ["GPU-ab-1-0"]}, {"GPU-ab-1": "nvidia.com/gpu"}),
-        ({"nvidia.com/gpu": ["GPU-ab-123", "GPU-ab", "", "0"]}, {}),
-        ({"nvidia.com/gpu": ["nvidia0", "nvidia7"]}, {"GPU-ab-12": "nvidia.com/gpu"}),
-        ({"nvidia.com/gpu": ["nvidia1/vgpu0", "nvidia1/vgpu1"]}, {"GPU-ab-1": "nvidia.com/gpu"}),
-        ({"nvidia.com/gpu": ["nvidia10", "nvidia1x", "nvidia"]}, {}),
-        ({"nvidia.com/mig-1g.10gb": ["MIG-ab-1"]}, {}),
-        (
-            {"b.example/gpu": ["GPU-ab-1"], "a.example/gpu": ["GPU-ab-1"]},
-            {"GPU-ab-1": "a.example/gpu"},
-        ),
-    ],
-)
-def test_a_card_is_known_by_its_uuid_or_minor_number_at_the_front_of_others_device_ids(counted, found):
-    assert OfferedCards(GPUS).offered_elsewhere(counted, OURS) == found
+AT = "nvidia.com/gpu"
+
+
+def found(counted, held=()):
+    """What is withdrawn, by UUID, where the kubelet counts and a pod holds devices of these resources."""
+    holder = Holder("team", "train", "main", tuple((resource, (device,)) for resource, device in held))
+    return found_elsewhere(GPUS, OURS, counted, [holder])
 
 
 @pytest.mark.parametrize(
-    ("resource", "device", "found"),
+    ("counted", "uuid", "resource"),
     [
-        ("nvidia.com/gpu", "GPU-ab-1", {"GPU-ab-1": ("team/train", "nvidia.com/gpu")}),
-        ("nvidia.com/gpu", "GPU-ab-12::3", {"GPU-ab-12": ("team/train", "nvidia.com/gpu")}),
-        ("nvidia.com/gpu-0", "GPU-ab-1::3", {}),
-        ("nvidia.com/gpu-0", "GPU-ab-1", {"GPU-ab-1": ("team/train", "nvidia.com/gpu-0")}),
-        ("nvidia.com/gpu", "nvidia0/vgpu3", {"GPU-ab-12": ("team/train", "nvidia.com/gpu")}),
-        ("nvidia.com/gpu", "MIG-ab-1", {}),
-        ("example.com/nic", "0", {}),
+        ({}, None, None),
+        ({"nvidia.com/gpu-0": ["GPU-ab-1::0"], "nvidia.com/gpu-1": ["GPU-ab-12::7"]}, None, None),
+        ({AT: ["GPU-ab-1"]}, "GPU-ab-1", AT),
+        ({AT: ["GPU-ab-12::0", "GPU-ab-12::1"]}, "GPU-ab-12", AT),
+        ({AT: ["GPU-ab-1-0"]}, "GPU-ab-1", AT),
+        ({AT: ["GPU-ab-123"]}, None, None),
+        # GKE's own plugin: a card, and parts of one by time sharing and by MIG.
+        ({AT: ["nvidia0", "nvidia7"]}, "GPU-ab-12", AT),
+        ({AT: ["nvidia1/vgpu0", "nvidia1/vgpu3"]}, "GPU-ab-1", AT),
+        ({AT: ["nvidia10", "nvidia7/gi0"]}, None, None),
+        ({"nvidia.com/mig-1g.10gb": ["MIG-ab-1"]}, None, None),
+        ({"b.example/gpu": ["GPU-ab-1"], "a.example/gpu": ["GPU-ab-1"]}, "GPU-ab-1", "a.example/gpu"),
     ],
 )
-def test_a_card_that_another_plugin_gave_to_a_pod_is_held(resource, device, found):
-    holder = Holder("team", "train", "main", ((resource, (device,)),))
-    assert OfferedCards(GPUS).held_elsewhere([holder], OURS) == found
+def test_a_card_is_known_by_its_uuid_or_minor_number_at_the_front_of_others_device_ids(
+    counted, uuid, resource
+):
+    assert found(counted) == ({uuid: WHY.replace(AT, resource)} if uuid is not None else {})
+
+
+@pytest.mark.parametrize(
+    ("resource", "device", "uuid"),
+    [
+        (AT, "GPU-ab-1", "GPU-ab-1"),
+        (AT, "GPU-ab-12::3", "GPU-ab-12"),
+        ("nvidia.com/gpu-0", "GPU-ab-1::3", None),
+        ("nvidia.com/gpu-0", "GPU-ab-1", "GPU-ab-1"),
+        (AT, "nvidia0/vgpu3", "GPU-ab-12"),
+        (AT, "MIG-ab-1", None),
+    ],
+)
+def test_a_card_that_another_plugin_gave_to_a_pod_is_held(resource, device, uuid):
+    why = HELD.replace("default/", "team/").replace(AT, resource)
+    assert found({}, [(resource, device)]) == ({uuid: why} if uuid is not None else {})
 
 
 @pytest.mark.parametrize(
     ("resource", "device", "is_found"),
     [
-        ("nvidia.com/gpu", "0", True),
+        (AT, "0", True),
         ("nvidia.com/gpu.shared", "gpu0::1", True),
         ("nvidia.com/mig-1g.10gb", "7", True),
         ("clear.ml/fraction-1", "0-1", True),
         ("volcano.sh/vgpu-number", "0", True),
-        ("nvidia.com/gpu", "GPU-other-card::3", False),
-        ("nvidia.com/mig-1g.10gb", "MIG-other", False),
-        ("nvidia.com/gpu", "nvidia7/vgpu0", False),
+        (AT, "nvidia1x", True),
+        (AT, "GPU-other-card::3", False),
         ("nvidia.com/gpu-0", "0", False),
         ("nvidia.com/hostdev", "0000:3b:00.2", False),
-        ("example.com/nic", "0", False),
         ("example.com/gpus", "0", False),
     ],
 )
-def test_a_gpu_plugin_whose_device_ids_name_no_card_is_found(resource, device, is_found):
-    named = (resource, device) if is_found else None
-    devices = [("nvidia.com/gpu", "GPU-ab-1"), (resource, device)]
-    assert OfferedCards(GPUS).nameless(devices, OURS) == named
+def test_next_to_a_gpu_plugin_whose_device_ids_name_no_card_every_card_is_withdrawn(
+    resource, device, is_found
+):
+    reasons = found({AT: ["GPU-ab-1"]}, [(resource, device)])
+    assert reasons["GPU-ab-1"] == WHY
+    assert (reasons.get("GPU-ab-12") == NAMELESS.format(resource, device)) is is_found
 
 
 def test_minor_numbers_name_no_card_while_the_driver_does_not_state_all():
-    cards = OfferedCards([GPUS[0], Gpu(1, "GPU-ab-12", "A100", 40960)])
-    assert cards.nameless([("nvidia.com/gpu", "nvidia7")], OURS) == ("nvidia.com/gpu", "nvidia7")
-    assert cards.nameless([("nvidia.com/gpu", "nvidia1")], OURS) is None
+    gpus = [GPUS[0], Gpu(1, "GPU-ab-12", "A100", 40960)]
+    assert list(found_elsewhere(gpus, OURS, {AT: ["nvidia1"]}, ())) == ["GPU-ab-1"]
+    assert len(found_elsewhere(gpus, OURS, {AT: ["nvidia7"]}, ())) == len(gpus)
 
 
 @pytest.fixture
 def quick_looks(monkeypatch):
     """The kubelet's books are looked at more often."""
-    monkeypatch.setattr(ownership, "PERIOD_SECONDS", 0.1)
+    monkeypatch.setattr(plugins, "PERIOD_SECONDS", 0.1)
 
 
 @pytest.mark.usefixtures("quick_looks")
@@ -113,7 +120,7 @@ async def test_a_card_is_withdrawn_for_as_long_as_another_plugin_offers_it(capfd
         await other.stop()
         await kubelet.until_offered("nvidia.com/gpu-1")
     log = capfd.readouterr().err
-    assert log.count("GPU is offered twice: it gets no new pods") == 1
+    assert log.count("GPU gets no new pods: another plugin has it") == 1
     assert WHY in log
     assert "GPU is offered again: no other plugin has it" in log
 
@@ -143,26 +150,8 @@ async def test_a_card_that_a_pod_holds_of_a_plugin_that_left_is_offered_when_the
             kubelet.held.clear()
             await kubelet.until_offered("nvidia.com/gpu-0")
     log = capfd.readouterr().err
-    assert log.count("GPU is held under another name: it gets no new pods") == 1
+    assert log.count("GPU gets no new pods: another plugin has it") == 1
     assert "GPU is offered again: no other plugin has it" in log
-
-
-@pytest.mark.usefixtures("quick_looks")
-async def test_a_card_that_stays_whole_is_the_other_plugins():
-    with node_folder(divide=("1",)) as node:
-        node.write_gpus(card(0), card(1))
-        node.write_card_names("GPU-1")
-        async with kubelet_in(node.root) as kubelet:
-            other = OtherPlugin(node.root / "device-plugins", "nvidia.sock", ["GPU-0"])
-            await other.start("nvidia.com/gpu")
-            await kubelet.until(lambda: kubelet.devices.get("nvidia.com/gpu"))
-            async with running(node) as process:
-                await kubelet.until_offered("nvidia.com/gpu-1")
-                looked = kubelet.looks
-                await until(lambda: kubelet.looks >= looked + 3)
-                assert process.state.unhealthy == {}
-                assert kubelet.devices.keys() == {"nvidia.com/gpu", "nvidia.com/gpu-1"}
-            await other.stop()
 
 
 @pytest.mark.parametrize(
@@ -172,15 +161,10 @@ async def test_a_card_that_a_dra_driver_offers_is_withdrawn_for_as_long_as_it_do
     monkeypatch.setattr(plugins, "DRIVERS_SECONDS", 0.1)
     server = ApiServer()
     server.slices["nvidia"] = slice_of_nvidia({"name": "gpu-0", "attributes": named})
-    with node_folder() as node:
+    with node_folder(node=NODE) as node:
         node.write_gpus(card(0), card(1))
         node.write_card_names("GPU-0", "GPU-1")
-        slices = ResourceSlices(server, NODE)
-
-        def offering(agent, preparation):
-            return DevicePlugins(agent, preparation, OtherDrivers(slices, agent).look)
-
-        async with kubelet_in(node.root) as kubelet, running(node, offering=offering) as process:
+        async with kubelet_in(node.root) as kubelet, running(node, api=server) as process:
             await kubelet.until_offered("nvidia.com/gpu-1")
             await kubelet.until(lambda: "nvidia.com/gpu-0" in kubelet.first_devices)
             assert set(kubelet.first_devices["nvidia.com/gpu-0"].values()) == {"Unhealthy"}
@@ -192,32 +176,3 @@ async def test_a_card_that_a_dra_driver_offers_is_withdrawn_for_as_long_as_it_do
             server.slices.clear()
             server.is_away = False
             await kubelet.until_offered("nvidia.com/gpu-0")
-
-
-NAMELESS = (
-    'nvidia.com/gpu is of another device plugin, whose device IDs such as "0" name no card: keep that plugin'
-    " from this node, or, if it offers other cards only, list the resource in agent.trustedResources"
-)
-
-
-@pytest.mark.usefixtures("quick_looks")
-def test_next_to_a_plugin_whose_device_ids_name_no_card_nothing_is_offered_unless_it_is_trusted(capfd):
-    async def offer(trusted):
-        async with node_with(card(0), card(1), trusted_resources=trusted) as (node, kubelet):
-            other = OtherPlugin(node.root / "device-plugins", "theirs.sock", ["0"])
-            await other.start("nvidia.com/gpu")
-            await kubelet.until(lambda: kubelet.devices.get("nvidia.com/gpu"))
-            async with running(node) as process:
-                await kubelet.until(lambda: len(kubelet.first_devices) == 3)
-                if not trusted:
-                    assert process.state.unhealthy == {"GPU-0": NAMELESS, "GPU-1": NAMELESS}
-                    await other.stop()
-                await kubelet.until_offered("nvidia.com/gpu-0")
-                await kubelet.until_offered("nvidia.com/gpu-1")
-            if trusted:
-                await other.stop()
-
-    asyncio.run(offer(()))
-    assert capfd.readouterr().err.count("GPU may be offered twice: it gets no new pods") == 2
-    asyncio.run(offer(("nvidia.com/gpu",)))
-    assert "offered twice" not in capfd.readouterr().err

@@ -23,10 +23,6 @@ def test_an_error_is_logged_again_when_it_is_another_or_after_a_good_attempt():
     assert last == "gone"
 
 
-def test_after_a_good_attempt_there_is_no_error():
-    assert attempts(OSError("gone"), None)[1] is None
-
-
 def test_other_errors_are_not_kept_back():
     with pytest.raises(KeyError):
         attempts(KeyError("uid"))

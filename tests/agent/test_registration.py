@@ -7,7 +7,7 @@ import grpc
 import msgspec
 import pytest
 
-from agent import ownership
+from agent import plugins
 from agent.kubelet_api import deviceplugin_pb2 as api
 from tests.agent.support.kubelet import FakeKubelet, kubelet_in
 from tests.agent.support.node import PER_GPU, card, ids, node_folder, node_with, ready, running, served, until
@@ -49,7 +49,7 @@ async def test_a_stream_that_ends_is_registered_again():
 @pytest.fixture
 def quick_looks(monkeypatch):
     """The kubelet's books are looked at more often."""
-    monkeypatch.setattr(ownership, "PERIOD_SECONDS", 0.1)
+    monkeypatch.setattr(plugins, "PERIOD_SECONDS", 0.1)
     monkeypatch.setattr("agent.registration.SETTLE_SECONDS", 0.2)
 
 
@@ -94,18 +94,6 @@ async def test_nothing_is_registered_while_the_node_lacks_something(said, tmp_pa
             assert answer.status_code == 503
             assert said in answer.text
             assert kubelet.registrations == {}
-
-
-async def test_an_agent_is_ready_once_the_kubelet_counts_every_gpu():
-    with node_folder() as node:
-        node.write_gpus(card(0))
-        node.write_card_names("0", kind="runtime.nvidia.com/gpu")
-        async with running(node) as process, kubelet_in(node.root) as kubelet:
-            await kubelet.until_offered(NAME)
-            answer = await kubelet.allocate(NAME, "GPU-0::0")
-            assert answer.cdi_devices[0].name == "runtime.nvidia.com/gpu=0"
-            await until(lambda: process.state.missing is None)
-            assert (await ready(process)).status_code == 200
 
 
 class Refusing(FakeKubelet):
@@ -183,18 +171,8 @@ async def test_a_second_agent_of_a_node_takes_no_name_until_the_first_has_ended(
 async def test_a_long_name_of_a_resource_fits_into_the_path_of_a_socket_on_microk8s():
     long = "a-long-name-of-a-company.example.com/a-long-name-of-its-shared-gpus-{index}"
     folder, most = "/var/snap/microk8s/common/var/lib/kubelet/device-plugins/", 107
-    with node_folder() as node:
-        node.write_gpus(card(0))
-        node.write_card_names("GPU-0")
-        policy = msgspec.structs.replace(PER_GPU, resource=long)
-        async with kubelet_in(node.root) as kubelet, running(node, policy):
-            await kubelet.until_offered(long.replace("{index}", "0"))
-            [[socket]] = kubelet.registrations.values()
-            assert len(folder + socket) <= most
-
-
-async def test_what_looks_like_a_socket_of_ours_and_cannot_be_removed_holds_nothing_up():
-    async with node_with(card(0)) as (node, kubelet):
-        (node.root / "device-plugins" / "clearml-injector-x.sock").mkdir()
-        async with running(node):
-            await kubelet.until_offered(NAME)
+    policy = msgspec.structs.replace(PER_GPU, resource=long)
+    async with node_with(card(0)) as (node, kubelet), running(node, policy):
+        await kubelet.until_offered(long.replace("{index}", "0"))
+        [[socket]] = kubelet.registrations.values()
+        assert len(folder + socket) <= most

@@ -9,36 +9,33 @@ import pytest
 
 from agent.process import run_agent
 from testbed.nodes.agent import LIMITS_BY_AGENT
-from tests.agent.support.kubelet import kubelet_in
-from tests.agent.support.node import card, node_folder, node_with, until
+from tests.agent.support.node import card, node_with, until
+
+
+@pytest.fixture
+def policies(tmp_path):
+    """The folder of the node's policy."""
+    (tmp_path / "default.yaml").write_text(LIMITS_BY_AGENT)
+    return str(tmp_path)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_it_ends_with_the_agent(number):
-    with node_folder() as node:
-        node.write_gpus(card(0))
-        node.write_card_names("GPU-0")
-        policies = node.root / "policies"
-        policies.mkdir()
-        (policies / "default.yaml").write_text(LIMITS_BY_AGENT)
-        async with kubelet_in(node.root) as kubelet:
-            running = asyncio.ensure_future(run_agent(node.options, {}))
-            await kubelet.until_offered("nvidia.com/gpu-0")
-            assert pynvml.nvmlDeviceGetCount() == 1
-            os.kill(os.getpid(), number)
-            assert await running is False
-            await until(lambda: not kubelet.devices)
+async def test_it_ends_with_the_agent(number, policies):
+    async with node_with(card(0), policies=policies) as (node, kubelet):
+        running = asyncio.ensure_future(run_agent(node.options, None))
+        await kubelet.until_offered("nvidia.com/gpu-0")
+        assert pynvml.nvmlDeviceGetCount() == 1
+        os.kill(os.getpid(), number)
+        assert await running is False
+        await until(lambda: not kubelet.devices)
         with pytest.raises(pynvml.NVMLError_Uninitialized):
             pynvml.nvmlDeviceGetCount()
 
 
-async def test_an_agent_whose_policy_changes_ends_to_start_again(monkeypatch):
+async def test_an_agent_whose_policy_changes_ends_to_start_again(monkeypatch, policies, tmp_path):
     monkeypatch.setattr("agent.policy.POLL_SECONDS", 0.1)
-    async with node_with(card(0)) as (node, kubelet):
-        policies = node.root / "policies"
-        policies.mkdir()
-        (policies / "default.yaml").write_text(LIMITS_BY_AGENT)
-        running = asyncio.ensure_future(run_agent(node.options, {}))
+    async with node_with(card(0), policies=policies) as (node, kubelet):
+        running = asyncio.ensure_future(run_agent(node.options, None))
         await kubelet.until_offered("nvidia.com/gpu-0")
-        (policies / "default.yaml").write_text(LIMITS_BY_AGENT + "memory: {reserveMiB: 100}\n")
+        (tmp_path / "default.yaml").write_text(LIMITS_BY_AGENT + "memory: {reserveMiB: 100}\n")
         assert await running is True

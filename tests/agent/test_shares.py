@@ -3,11 +3,11 @@
 from fractions import Fraction
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.gpu import Gpu
-from agent.shares import RefusedError, memory_mib, preferred_ids, shares_of, slice_ids
+from agent.shares import RefusedError, memory_mib, preferred_ids, shares_of
 
 SLICES = st.integers(1, 64)
 
@@ -30,24 +30,6 @@ def test_a_share_is_its_part_of_its_own_card_rounded_down_less_the_reserve(memor
         assert mib is None
     else:
         assert mib + reserve <= exact < mib + reserve + 1
-
-
-@given(memory=st.integers(1, 1 << 20), slices=SLICES, data=st.data())
-def test_shares_that_fill_a_card_never_exceed_it(memory, slices, data):
-    parts, left = [], slices
-    while left:
-        parts.append(data.draw(st.integers(1, left)))
-        left -= parts[-1]
-    assume(all(part < slices and memory * part >= slices for part in parts))
-    assert sum(memory_mib(gpu(0, memory), part, slices, 0) for part in parts) <= memory
-
-
-@given(slices=SLICES, asked=st.data())
-def test_any_ids_of_one_card_are_one_share_in_whatever_order(slices, asked):
-    card = gpu(3)
-    ids = asked.draw(st.lists(st.sampled_from(slice_ids(card, slices)), min_size=1, unique=True))
-    [share] = shares_of(ids, {card.uuid: card}, slices, 0)
-    assert (share.gpu, share.slices) == (card, len(ids))
 
 
 @given(

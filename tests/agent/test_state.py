@@ -15,31 +15,14 @@ async def test_a_change_wakes_followers_and_a_repetition_does_not():
     waiting = asyncio.ensure_future(state.next_version(state.version))
     await asyncio.sleep(0)
     assert not waiting.done()
-    state.mark_unhealthy("GPU-a", "Xid 79")
+    state.mark("GPU-a", "Xid 79")
     assert await waiting == state.version
     seen = state.version
-    state.mark_unhealthy("GPU-a", "Xid 79")
+    state.mark("GPU-a", "Xid 79")
     assert state.version == seen
-    state.mark_healthy("GPU-a")
+    state.mark("GPU-a", None)
     assert await state.next_version(seen) > seen
     assert state.unhealthy == {}
-
-
-def test_small_changes_of_what_containers_use_wake_nobody_until_they_add_up():
-    def use(mib):
-        return [ContainerUse(ContainerName("team", "train", "main"), 0, 6400, mib, mib, mib, None, 0)]
-
-    async def versions():
-        state = AgentState([CARD])
-        for mib in (1000, 1060, 1099, 1100):
-            state.set_uses(use(mib), 0)
-            assert state.uses == use(mib)
-            yield state.version
-
-    async def collected():
-        return [version async for version in versions()]
-
-    assert asyncio.run(collected()) == [1, 1, 1, 2]
 
 
 def test_while_a_container_is_idle_each_minute_says_that_the_agent_still_measures():
@@ -56,17 +39,3 @@ def test_while_a_container_is_idle_each_minute_says_that_the_agent_still_measure
 
     assert asyncio.run(collected(900)) == [(1, 1000), (1, 1000), (2, 1060), (2, 1060), (3, 1120)]
     assert asyncio.run(collected(None)) == [(1, 1000)] * 5
-
-
-def test_a_node_without_a_gpu_to_share_lacks_nothing():
-    assert AgentState([]).missing is None
-
-
-def test_a_node_is_served_once_every_resource_is_registered():
-    state = AgentState([CARD])
-    assert state.missing == "no GPU is offered yet"
-    state.set_registration("nvidia.com/gpu-0", None)
-    state.set_registration("nvidia.com/gpu-1", "no stream")
-    assert state.missing == "nvidia.com/gpu-1: no stream"
-    state.set_registration("nvidia.com/gpu-1", None)
-    assert state.missing is None

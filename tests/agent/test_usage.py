@@ -41,7 +41,7 @@ def measured(held, *cards, links=(), processes=None, checkpoint=(), policy=PER_G
             node.write_gpus(*cards)
             gpus = [Gpu(number, each.uuid, each.name, each.memory_mib) for number, each in enumerate(cards)]
             agent = agent_with(gpus, policy, options, node.open_driver())
-            usage = Usage(agent, HeldSlices(agent))
+            usage = Usage(agent, HeldSlices(agent).shares_of)
             async with kubelet_in(node.root) as kubelet:
                 kubelet.held = held
                 kubelet.write_checkpoint(*checkpoint)

@@ -89,21 +89,6 @@ def test_mig_instances_are_called_instances(tmp_path, open_page):
         running.stop()
 
 
-def test_panels_say_what_fits_and_who_waits(webhook, open_page):
-    tab = open_page(webhook.page).tab
-    tab.wait_for_selector("#blocks dd")
-    blocks = list(
-        zip(
-            tab.locator("#blocks dt").all_inner_texts(),
-            tab.locator("#blocks dd").all_inner_texts(),
-            strict=True,
-        )
-    )
-    # 17 GPUs are free and not cordoned; 1 slice is left on one more, 4 on four.
-    assert blocks == [("whole GPUs", "17"), ("halves", "38"), ("quarters", "76"), ("eighths", "153")]
-    assert "team/waits" in tab.inner_text("#waiting")
-
-
 def test_a_denial_is_shown_as_its_author_read_it_and_stays_text(webhook, open_page):
     tab = open_page(webhook.page).tab
     tab.wait_for_selector("#denials-none:text-is('No pod.')")
@@ -144,26 +129,32 @@ def test_addresses_of_older_versions_still_work(webhook, open_page):
     assert shown(tab) == ["a100-0"]
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("train", ["a100-0"]),
-        ("TRAIN half", ["a100-0"]),
-        ("train quarter", []),
-        ("pod:train queue:quarter", []),
-        ('queue:"hal"', []),
-        ('queue:"half"', ["a100-0"]),
-        ("state:cordoned", ["a100-1"]),
-        ("state:whole", list(NODES)),
-        ("free:4 pod:waits", []),
-        ("model:a100 h100", ["h100-0"]),
-    ],
-)
-def test_all_words_of_a_search_must_match_the_same_share(webhook, open_page, text, names):
+FOUND = {
+    "train": ["a100-0"],
+    "TRAIN half": ["a100-0"],
+    "train quarter": [],
+    "pod:train queue:quarter": [],
+    'queue:"hal"': [],
+    'queue:"half"': ["a100-0"],
+    "state:cordoned": ["a100-1"],
+    "state:whole": list(NODES),
+    "free:4 pod:waits": [],
+    "model:a100 h100": ["h100-0"],
+    "node:*-0": ["a100-0", "h100-0"],
+    "node:?100-?": list(NODES),
+    "node:a*0*-1": ["a100-1"],
+    "node:a100-0*": ["a100-0"],
+    "node:*.*": [],
+    "node:?": [],
+}
+
+
+def test_all_words_of_a_search_must_match_the_same_share_and_a_pattern_stands_for_names(webhook, open_page):
     tab = open_page(webhook.page).tab
     tab.wait_for_selector(LIVE)
-    tab.fill("[name=q]", text)
-    assert shown(tab) == names
+    for text, names in FOUND.items():
+        tab.fill("[name=q]", text)
+        assert shown(tab) == names, text
 
 
 def test_the_search_narrows_waiting_pods_too(webhook, open_page):
@@ -185,15 +176,10 @@ def test_the_legend_names_queues_and_searches_for_one(webhook, open_page):
     assert shown(tab) == ["a100-0"]
 
 
-def before_boxes(tab):
-    """Focus what comes before the boxes in the order of the Tab key."""
-    tab.locator(".model button:visible").first.focus()
-
-
 def test_the_keyboard_reaches_every_gpu(webhook, open_page):
     tab = open_page(webhook.page).tab
     tab.wait_for_selector(LIVE)
-    before_boxes(tab)
+    tab.locator(".model button:visible").first.focus()  # what comes before the boxes
     focused = lambda: tab.evaluate("document.activeElement.getAttribute('aria-label')")  # noqa: E731
     tab.keyboard.press("Tab")
     assert focused().startswith("a100-0 GPU 0;")
@@ -213,51 +199,19 @@ def test_the_keyboard_reaches_every_gpu(webhook, open_page):
     assert focused() is None
 
 
-def test_the_keyboard_reaches_the_gpus_that_filters_leave(webhook, open_page):
+def test_hostile_names_stay_text(webhook, open_page):
     tab = open_page(webhook.page).tab
     tab.wait_for_selector(LIVE)
-    focused = lambda: tab.evaluate("document.activeElement.getAttribute('aria-label')")  # noqa: E731
-    for name, first in (("a100-0", "a100-0 GPU 0;"), ("train", "a100-0 GPU 0;"), ("", "a100-0 GPU 0;")):
-        tab.fill("[name=q]", name)
-        before_boxes(tab)
-        tab.keyboard.press("Tab")
-        assert focused().startswith(first)
-
-
-@pytest.mark.parametrize(
-    "hostile", [MARKUP, RIGHT_TO_LEFT, LONG, LINES], ids=["markup", "right to left", "long", "lines"]
-)
-def test_hostile_names_stay_text(webhook, open_page, hostile):
-    tab = open_page(webhook.page).tab
-    tab.wait_for_selector(LIVE)
-    [index] = [i for i, name in enumerate((MARKUP, RIGHT_TO_LEFT, LONG, LINES)) if name == hostile]
-    found = cell(tab, "h100-0", index)
-    assert f"/{hostile} 4 slices" in found.get_attribute("aria-label")
-    found.hover()
-    name = tab.locator("#shares bdi")
-    assert name.text_content().endswith(f"/{hostile}")
-    assert tab.locator("img, main script").count() == 0
-    # Nothing of it leaves its place: neither another text's direction nor the width of the page.
-    assert name.evaluate("(e) => getComputedStyle(e).unicodeBidi") == "isolate"
-    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
-@pytest.mark.parametrize(
-    ("pattern", "names"),
-    [
-        ("*-0", ["a100-0", "h100-0"]),
-        ("?100-?", list(NODES)),
-        ("a*0*-1", ["a100-1"]),
-        ("a100-0*", ["a100-0"]),
-        ("*.*", []),
-        ("?", []),
-    ],
-)
-def test_a_pattern_stands_for_names_of_nodes(webhook, open_page, pattern, names):
-    tab = open_page(webhook.page).tab
-    tab.wait_for_selector(LIVE)
-    tab.fill("[name=q]", f"node:{pattern}")
-    assert shown(tab) == names
+    for index, hostile in enumerate((MARKUP, RIGHT_TO_LEFT, LONG, LINES)):
+        found = cell(tab, "h100-0", index)
+        assert f"/{hostile} 4 slices" in found.get_attribute("aria-label")
+        found.hover()
+        name = tab.locator("#shares bdi")
+        assert name.text_content().endswith(f"/{hostile}")
+        assert tab.locator("img, main script").count() == 0
+        # Nothing of it leaves its place: neither another text's direction nor the width of the page.
+        assert name.evaluate("(e) => getComputedStyle(e).unicodeBidi") == "isolate"
+        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_a_pattern_that_comes_with_a_link_never_holds_up_the_page(tmp_path, open_page):
@@ -268,20 +222,6 @@ def test_a_pattern_that_comes_with_a_link_never_holds_up_the_page(tmp_path, open
         tab.wait_for_selector("#shown:text-is('0 of 1 nodes')")
     finally:
         running.stop()
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(webhook, open_page, scheme):
-    from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - installed only for these tests
-
-    tab = open_page(webhook.page, color_scheme=scheme).tab
-    tab.wait_for_selector(LIVE)
-    tab.fill("[name=q]", "namespace:team")
-    tab.select_option("[name=colour]", "namespace")
-    cell(tab, "a100-0", 0).hover()
-    assert tab.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") == (scheme == "dark")
-    found = Axe().run(tab).response["violations"]
-    assert [(each["id"], each["nodes"][0]["html"]) for each in found] == []
 
 
 @pytest.mark.parametrize("width", [1280, 390])

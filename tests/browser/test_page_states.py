@@ -10,7 +10,12 @@ import pytest
 CHECKOUT = Path(__file__).parents[2]
 
 LIVE = "#state:text-is('live')"
-SCREENS = ((1440, "light"), (1024, "dark"), (390, "dark"))
+SCREENS = (
+    ("empty", 1440, "light"),
+    ("large", 1440, "light"),
+    ("large", 390, "dark"),
+    ("cards", 1024, "dark"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +43,7 @@ def opened(open_page, address, width=1440, **options):
     return tab
 
 
-@pytest.mark.parametrize(("width", "scheme"), SCREENS)
-@pytest.mark.parametrize("scene", ["empty", "small", "cards", "large"])
+@pytest.mark.parametrize(("scene", "width", "scheme"), SCREENS)
 def test_axe_finds_nothing_in_any_state(address_of, open_page, scene, width, scheme):
     from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - installed only for these tests
 
@@ -75,7 +79,7 @@ def test_figures_come_first_and_say_what_is_used_free_waiting_denied_and_broken(
     assert (set(free), f"{len(free)}") == ({"0/8"}, tab.inner_text("#whole"))
 
 
-def test_states_are_told_by_text_and_not_only_by_colour(address_of, open_page):
+def test_states_models_and_the_cluster_are_told_by_text_and_not_only_by_colour(address_of, open_page):
     tab = opened(open_page, address_of("large"))
     label = lambda text: tab.locator(f".gpu[aria-label^='{text};']").get_attribute("aria-label")  # noqa: E731
     assert "; unhealthy" in label("h100-05 GPU 6")
@@ -88,13 +92,16 @@ def test_states_are_told_by_text_and_not_only_by_colour(address_of, open_page):
     )
     assert states == [["a100-07", "held"], ["l40s-02", "off"]]
 
-
-def test_nodes_are_grouped_by_model_with_what_fits_there(address_of, open_page):
-    tab = opened(open_page, address_of("large"))
     models = tab.locator(".model b").all_inner_texts()
     assert models == ["NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3", "NVIDIA-L40S"]
     fits = [int(text.split("fits now: ")[1].split()[0]) for text in tab.locator(".model").all_inner_texts()]
     assert f"{sum(fits)}" == tab.inner_text("#whole")
+    assert tab.title() == "berlin-1: GPU fractions"
+    links = tab.locator("#links a").evaluate_all("(all) => all.map((a) => [a.textContent, a.href, a.rel])")
+    assert links == [
+        ["Grafana", "https://grafana.example.com/d/gpus", "noreferrer"],
+        ["Runbook", "https://runbook.example.com/", "noreferrer"],
+    ]
 
 
 def test_equal_causes_are_one_group_and_the_paragraph_comes_on_demand(address_of, open_page):
@@ -137,16 +144,6 @@ def test_of_many_pods_the_first_are_shown_until_more_are_asked_for(address_of, o
     assert tab.locator("#holders tr").count() == 200
     tab.click("#more")
     assert tab.locator("#holders tr").count() == 400
-
-
-def test_the_cluster_and_links_out_are_in_the_head(address_of, open_page):
-    tab = opened(open_page, address_of("large"))
-    assert tab.title() == "berlin-1: GPU fractions"
-    links = tab.locator("#links a").evaluate_all("(all) => all.map((a) => [a.textContent, a.href, a.rel])")
-    assert links == [
-        ["Grafana", "https://grafana.example.com/d/gpus", "noreferrer"],
-        ["Runbook", "https://runbook.example.com/", "noreferrer"],
-    ]
 
 
 def test_on_a_phone_the_details_come_when_a_box_is_chosen_and_go_again(address_of, open_page):

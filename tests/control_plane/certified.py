@@ -1,9 +1,7 @@
 """An installation whose controller issues certificates, with Secrets as the kubelet mounts them."""
 
 import base64
-import os
 import re
-import signal
 import ssl
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -63,11 +61,7 @@ class Installation:
         return Process([*command, "--stop-delay=0"], self.folder / "controller.log", grace_s=GRACE_S)
 
     def ready(self, number: int) -> bool:
-        try:
-            url = f"http://127.0.0.1:{self.ports[number][1]}/readyz"
-            return plain_http.get(url).is_success
-        except httpx.TransportError:
-            return False
+        return plain_http.is_ready(self.ports[number][1])
 
     def follows(self, number: int) -> bool:
         """Whether a webhook knows nodes from the controller; other tests' may be among them."""
@@ -133,8 +127,7 @@ def controlled(installation):
     running = [installation.start()]
 
     def kill():
-        os.killpg(running[0].pid, signal.SIGKILL)
-        running[0].stop()
+        running[0].kill()
         running[0] = installation.start()
 
     try:

@@ -17,7 +17,7 @@ CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 
 def device(number, mib):
     gpu = Gpu(number, f"GPU-{number}", f"NVIDIA A100-SXM4-{mib // 1024}GB", mib, minor=number)
-    [found] = devices_of([OfferedCard(gpu, None, None)])
+    [found] = devices_of([OfferedCard(gpu, None)])
     return found
 
 

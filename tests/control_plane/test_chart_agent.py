@@ -24,29 +24,6 @@ def test_it_is_off_unless_the_values_say_otherwise(helm):
     assert not [each for each in helm.rendered({}) if "agent" in each["metadata"]["name"]]
 
 
-def test_folders_of_the_node_are_where_its_options_say(helm):
-    folders = {"kubeletDir": "/k", "stateDir": "/s", "cdiDirs": ["/c", "/d"], "runtimeSocket": "/r"}
-    pod = agent_of(helm, merged(**folders, driverLimits=False))
-    [container] = pod["containers"]
-    on_node = {each["name"]: each["hostPath"]["path"] for each in pod["volumes"] if "hostPath" in each}
-    mounts = {each["name"]: each for each in container["volumeMounts"]}
-    here = {name: each["mountPath"] for name, each in mounts.items() if name in on_node}
-    assert here == {name: path for name, path in on_node.items() if name != "runtime"}
-    assert {"/k/device-plugins", "/k/pod-resources", "/s", "/c", "/d"} == set(here.values())
-    writable = {each["mountPath"] for each in mounts.values() if not each.get("readOnly")}
-    assert writable == {"/k/device-plugins", "/s", "/d"}
-    options = dict(option.removeprefix("--").split("=", 1) for option in container["args"][1:])
-    assert (options["kubelet-dir"], options["state-dir"]) == ("/k", "/s")
-
-
-def test_it_sees_the_nodes_programs_for_limits_by_the_driver_and_for_a_toolkit_of_the_nodes_own(helm):
-    seen = {"name": "usr", "mountPath": "/host/usr", "readOnly": True}
-    for values in ({}, {"driverRoot": "/run/nvidia/driver", "toolkitDir": "/usr/bin", "driverLimits": False}):
-        [container] = agent_of(helm, merged(**values))["containers"]
-        assert seen in container["volumeMounts"]
-    assert "--nvidia-ctk=/host/usr/bin/nvidia-ctk" in container["args"]
-
-
 def test_the_runtimes_socket_is_mounted_by_a_container_that_ends_alone(helm):
     pod = agent_of(helm, merged(runtimeSocket="/r"))
     *_, asks = pod["initContainers"]
@@ -67,31 +44,12 @@ def test_the_runtimes_socket_is_mounted_by_a_container_that_ends_alone(helm):
     assert "--cdi-enabled" not in agent["args"]
 
 
-@pytest.mark.parametrize("values", [{"cdiEnabled": True}, {"deviceListStrategy": "volume-mounts"}])
-def test_nobody_asks_the_runtime_where_the_admin_says_it_or_it_does_not_matter(helm, values):
-    pod = agent_of(helm, merged(**values))
+def test_nobody_asks_the_runtime_where_the_admin_says_it(helm):
+    pod = agent_of(helm, merged(cdiEnabled=True))
     assert not {"runtime", "answers"} & {each["name"] for each in pod["volumes"]}
     assert [each["name"] for each in pod["initContainers"]] == ["library"]
     said = [each for each in pod["containers"][0]["args"] if each.startswith(("--runtime", "--cdi-enabled"))]
-    assert said == ["--cdi-enabled"] * ("cdiEnabled" in values)
-
-
-@pytest.mark.parametrize("strategy", ["volume-mounts", "envvar"])
-def test_without_cdi_it_hands_over_the_device_nodes_below_the_drivers_root(helm, strategy):
-    def given(**values):
-        pod = agent_of(helm, merged(deviceListStrategy=strategy, **values))
-        [container] = pod["containers"]
-        about = [each for each in container["args"] if "driver-root" in each or "device-nodes" in each]
-        return about, {each["name"] for each in pod["volumes"]}
-
-    about, volumes = given(driverRoot="/run/nvidia/driver")
-    roots = "--driver-root=/run/nvidia/driver", "--host-driver-root=/run/nvidia/driver"
-    assert about == ["--device-nodes", *roots]
-    assert "driver" in volumes
-    assert "toolkit" not in volumes
-    about, volumes = given()
-    assert not about
-    assert "driver" not in volumes
+    assert said == ["--cdi-enabled"]
 
 
 def policies_of(helm, folder, values):
@@ -188,18 +146,6 @@ def test_it_sees_the_nodes_processes_only_where_the_values_ask_for_the_metrics_o
     assert {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]} in rules
 
 
-def test_the_library_comes_from_the_image_of_the_policys_limiter(helm):
-    mirror = {"hami-core": {"extends": "hami-core", "initContainer": {"image": "mirror.test/hamicore:v2"}}}
-    pod = agent_of(helm, {**ON, "limiters": mirror})
-    library = pod["initContainers"][0]
-    assert library["image"] == "mirror.test/hamicore:v2"
-    assert library["volumeMounts"] == [{"name": "library", "mountPath": "/usr/local/vgpu"}]
-    assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in library["env"]
-    [agent] = pod["containers"]
-    assert {"name": "library", "mountPath": "/library", "readOnly": True} in agent["volumeMounts"]
-    assert "--library=/library" in agent["args"]
-
-
 PREFERRING = {"resources": {"prefer": ["mig", "per-gpu"]}}
 NVIDIAS = {"mode": "dra", "driver": NVIDIA_DRIVER}
 NEW, OLD = "--kube-version=1.36.1-gke.1", "--kube-version=1.35.4"
@@ -214,7 +160,6 @@ ON_AUTO = {"agent": {"enabled": True}}
         (NEW, {}, None, "per-gpu"),
         (NEW, ON, "device-plugin", "per-gpu"),
         (OLD, {"agent": {"enabled": True, "offer": "dra"}}, "dra", "dra"),
-        (NEW, {"agent": {"enabled": True, "deviceListStrategy": "envvar"}}, "device-plugin", "per-gpu"),
         (NEW, {"agent": {"enabled": True, "divide": ["0"]}}, "device-plugin", "per-gpu"),
         (NEW, {**ON_AUTO, "devicePlugin": {"enabled": True}}, "device-plugin", "per-gpu"),
         (NEW, {**ON_AUTO, "policies": {"default": {"resources": NVIDIAS}}}, "device-plugin", "dra"),

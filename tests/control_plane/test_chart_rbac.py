@@ -5,7 +5,6 @@ import json
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-import httpx
 import pytest
 
 from certs.authority import make_authority
@@ -197,13 +196,7 @@ def running(control_plane, helm, values, mounted, folder):
         own = [f"--port={ports[0]}", f"--health-port={ports[1]}", "--page-port=0", "--stop-delay=0"]
         return Process([COMMAND, *options, *own], folder / "controller.log", grace_s=GRACE_S)
 
-    def ready(ports):
-        try:
-            return plain_http.get(f"http://127.0.0.1:{ports[1]}/readyz").is_success
-        except httpx.TransportError:
-            return False
-
-    process, _ = start_on_free_ports(2, start, ready, READY_S)
+    process, _ = start_on_free_ports(2, start, lambda ports: plain_http.is_ready(ports[1]), READY_S)
     with process:
         yield process.log
 

@@ -8,6 +8,7 @@ from testbed.chart import CHART, RELEASE, Helm, objects_of
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
 from tests.cli.running import run
+from tests.control_plane.test_chart_rbac import kubeconfig_of
 
 NAME = f"{RELEASE}-test"
 
@@ -34,16 +35,11 @@ def test_the_account_of_the_test_may_do_all_that_the_doctor_asks(control_plane, 
         assert control_plane.kubectl("apply", "--filename=-", stdin=json.dumps(each)).code == 0
     created = control_plane.kubectl("create", "--dry-run=server", "--filename=-", stdin=json.dumps(pod))
     assert created.code == 0, created.stderr
-    path = f"/api/v1/namespaces/{OWN_NAMESPACE}/serviceaccounts/{NAME}/token"
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    token = control_plane.api.call("POST", path, request)["status"]["token"]
-    config = json.loads(control_plane.kubeconfig.read_text())
-    config["users"][0]["user"] = {"token": token}
-    (tmp_path / "kubeconfig").write_text(json.dumps(config))
+    kubeconfig = kubeconfig_of(control_plane, NAME, tmp_path / "kubeconfig")
     [container] = pod["spec"]["containers"]
 
     def lacking():
-        ended = run(*container["args"], "-o", "json", f"--kubeconfig={tmp_path / 'kubeconfig'}")
+        ended = run(*container["args"], "-o", "json", f"--kubeconfig={kubeconfig}")
         return [line["what"] for line in json.loads(ended.stdout) if "right" in line["what"]]
 
     # The API server takes up new rights a moment later.

@@ -51,22 +51,24 @@ def test_uninstalling_a_failed_revision_leaves_nothing_that_stops_pods(helm, con
             api.delete(kind, obj["metadata"]["name"], api=ADMISSION)
 
 
-NOTES = {
-    "one replica": ({"webhook": {"replicas": 1}}, "WARNING: one webhook replica."),
-    "no budget": ({"podDisruptionBudget": {"enabled": False}}, "WARNING: no PodDisruptionBudget."),
-    "no lock": ({"secondLock": {"enabled": False}}, "WARNING: the second lock is off."),
-    "failing open": ({"webhook": {"failurePolicy": "Ignore"}}, "WARNING: failurePolicy Ignore."),
-}
-
-
-@pytest.mark.parametrize("case", NOTES.values(), ids=NOTES)
-def test_the_notes_warn(helm, case):
-    values, warning = case
+def test_the_notes_warn(helm):
+    careless = {
+        "webhook": {"replicas": 1, "failurePolicy": "Ignore"},
+        "podDisruptionBudget": {"enabled": False},
+        "secondLock": {"enabled": False},
+    }
     quiet, warned = (
-        helm.run("install", RELEASE, str(CHART), "--dry-run=client", helm.values(v)) for v in ({}, values)
+        helm.run("install", RELEASE, str(CHART), "--dry-run=client", helm.values(values)).stdout
+        for values in ({}, careless)
     )
-    assert warning in warned.stdout
-    assert warning not in quiet.stdout
+    assert "WARNING" not in quiet
+    for what in (
+        "one webhook replica",
+        "no PodDisruptionBudget",
+        "the second lock is off",
+        "failurePolicy Ignore",
+    ):
+        assert f"WARNING: {what}." in warned
 
 
 def test_the_notes_say_how_to_turn_it_off_and_it_works(helm, control_plane, namespace):

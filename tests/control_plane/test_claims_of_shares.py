@@ -13,7 +13,6 @@ from testbed.controller_process import (
 from testbed.kubernetes_version import UNDER_TEST
 from testbed.process import eventually
 from testbed.registration import labelled_pod
-from tests.cli.running import run
 from tests.control_plane.offered_cards import API, device, device_class, offer
 
 UNKNOWN = "offers no card yet", "no card has one of its models", "try again"
@@ -109,37 +108,6 @@ def test_sixteen_eighths_fill_two_cards_and_the_next_follows_a_deletion(
     eventually(lambda: "late" in running(control_plane, namespace), "the 17th follows")
 
 
-def on(node):
-    """The affinity to one node, by its name."""
-    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}
-    return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
-
-
-def keeps_apart(control_plane, namespace, elsewhere):
-    """A pod that runs on the other node, and the anti-affinity to it."""
-    neighbour = labelled_pod("neighbour", affinity={"nodeAffinity": on(elsewhere)})
-    neighbour["metadata"]["labels"]["app"] = "chat"
-    admitted(control_plane, namespace, neighbour)
-    term = {"labelSelector": {"matchLabels": {"app": "chat"}}, "topologyKey": "kubernetes.io/hostname"}
-    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-
-
-def test_a_pod_takes_the_free_card_of_the_one_node_that_it_can_go_to(
-    control_plane, namespace, offer, webhook
-):
-    """In mode per-gpu the index is chosen before this is known, and the pod waits beside a free GPU."""
-    elsewhere, node = offer([81920], [81920, 81920])
-    create(control_plane, namespace, ["holder"], "1", affinity={"nodeAffinity": on(node)})
-    eventually(lambda: "holder" in running(control_plane, namespace), "one card of the node is taken")
-    apart = keeps_apart(control_plane, namespace, elsewhere)
-    pod = labelled_pod("bound", "0.5", terminationGracePeriodSeconds=0, affinity=apart)
-    admitted(control_plane, namespace, pod)
-    eventually(lambda: "bound" in running(control_plane, namespace), "it does not wait")
-    assert [
-        part[1] for part in allocated(control_plane, namespace) if part[0] == node and part[3] == "500k"
-    ] == ["gpu-1"]
-
-
 def test_pods_that_wait_take_a_card_of_a_size_that_joins_later(control_plane, namespace, offer, webhook):
     """A fraction names no size; memory does, and takes the share of the next smaller known size."""
     offer([40960])
@@ -197,63 +165,19 @@ def test_a_card_without_its_attributes_stops_no_pod(control_plane, namespace, of
     assert node in {part[0] for part in allocated(control_plane, namespace)}
 
 
-def sharing(name, parts, fraction="0.625"):
-    """A pod of one container for each part, such as "a=0.500,b=0.125"."""
-    pod = labelled_pod(name, fraction, terminationGracePeriodSeconds=0)
-    pod["metadata"]["annotations"] = {"clearml-injector/containers": parts}
-    names = [part.partition("=")[0] for part in parts.split(",")]
-    [task] = pod["spec"]["containers"]
-    pod["spec"]["containers"] = [{**task, "name": each} for each in names]
-    return pod
-
-
-def parts_by_pod(control_plane, namespace):
-    """[(node, device, request, share)] of each pod that has a card."""
-    found = {}
-    for claim in control_plane.api.list("ResourceClaim", namespace, API):
-        results = claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", [])
-        for each in results:
-            part = each["pool"], each["device"], each["request"], each["consumedCapacity"]["share"]
-            found.setdefault(claim["metadata"]["ownerReferences"][0]["name"], []).append(part)
-    return found
-
-
-def test_containers_of_a_pod_have_parts_of_one_card_each_of_its_own_size(
-    control_plane, namespace, offer, webhook
-):
-    small, large = offer([40960, 40960], [81920, 81920])
-    create(control_plane, namespace, ["first"], "0.625")
-    control_plane.api.delete("Pod", "first", namespace)
-    names = [f"pod-{number}" for number in range(5)]
-    pods = [control_plane.api.create(sharing(name, "train=0.500,eval=0.125"), namespace) for name in names]
-    for container, number in (("train", 0), ("eval", 1)):
-        [found] = [each for each in pods[0]["spec"]["containers"] if each["name"] == container]
-        assert found["resources"]["claims"] == [{"name": CLAIM_NAME, "request": f"gpu-{number}"}]
-    eventually(
-        lambda: len(running(control_plane, namespace)) == 4 and unschedulable(control_plane, namespace),
-        "one runs on each card, and one waits",
-    )
-    of_each = [("gpu-0", "500k"), ("gpu-1", "125k")]
-    expected = {(node, device): of_each for node in (small, large) for device in ("gpu-0", "gpu-1")}
-    found = {}
-    for parts in parts_by_pod(control_plane, namespace).values():
-        [card] = {part[:2] for part in parts}
-        found[card] = sorted(part[2:] for part in parts)
-    assert found == expected
-    [late] = unschedulable(control_plane, namespace)
-    said = run("why", late, "--namespace", namespace, "--kubeconfig", control_plane.kubeconfig).stdout
-    assert f"a claim of 0.625 of a card, offered by driver {DRIVER}" in said
-
-
 def test_containers_may_part_where_the_policy_says_so(control_plane, namespace, offer, serve):
     offer([81920, 81920])
     serve(f"{POLICY}\ncontainers: any-gpu", "--claim-templates")
     create(control_plane, namespace, ["one", "two"], "0.625")
     eventually(lambda: running(control_plane, namespace) == {"one", "two"}, "a pod is on each card")
-    control_plane.api.create(sharing("apart", "a=0.250,b=0.250", "0.5"), namespace)
+    pod = labelled_pod("apart", "0.5")
+    pod["metadata"]["annotations"] = {"clearml-injector/containers": "a=0.250,b=0.250"}
+    [task] = pod["spec"]["containers"]
+    pod["spec"]["containers"] = [{**task, "name": name} for name in "ab"]
+    control_plane.api.create(pod, namespace)
     eventually(lambda: "apart" in running(control_plane, namespace), "its containers part")
-    parts = parts_by_pod(control_plane, namespace)["apart"]
-    assert sorted((device, share) for _, device, _, share in parts) == [("gpu-0", "250k"), ("gpu-1", "250k")]
+    cards = [card for _, card, _, share in allocated(control_plane, namespace) if share == "250k"]
+    assert sorted(cards) == ["gpu-0", "gpu-1"]
 
 
 def test_somebody_elses_template_is_not_taken(control_plane, namespace, offer, webhook):

@@ -1,6 +1,5 @@
 """Certificates that the controller issues on a real API server: first install, upgrades, the runbook."""
 
-import json
 import os
 import re
 import subprocess
@@ -12,7 +11,7 @@ import pytest
 from certs.observation import readable_authorities
 from testbed.process import eventually
 from testbed.product import COMMAND
-from testbed.registration import API, KIND, configuration
+from testbed.registration import API
 from tests.control_plane import certified
 from tests.control_plane.certified import NAME, at_rest, controlled, serves_new_leaf, works
 
@@ -53,27 +52,6 @@ def status(installation):
     environment = {"COLUMNS": "160", "PATH": os.environ["PATH"]}
     ended = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     return ended.stdout.splitlines()
-
-
-def test_applying_the_configuration_again_keeps_the_bundle_and_can_remove_a_rule(control_plane, installation):
-    with controlled(installation):
-        eventually(lambda: works(installation), "labelled pods are decided")
-        at_rest(installation, "the first install is over")
-    bundle = installation.bundle()
-    url = installation.api.get(KIND, NAME, api=API)["webhooks"][0]["clientConfig"]["url"]
-    config = configuration(NAME, url, b"")
-    del config["webhooks"][0]["clientConfig"]["caBundle"]
-    for _ in range(2):
-        apply(control_plane, config)
-        assert installation.bundle() == bundle
-        answer = control_plane.kubectl("apply", "--filename=-", stdin=json.dumps(config))
-        assert answer.code == 0
-        assert installation.bundle() == bundle
-    config["webhooks"][0]["rules"].pop()
-    apply(control_plane, config)
-    stored = installation.api.get(KIND, NAME, api=API)["webhooks"][0]
-    assert [rule["resources"] for rule in stored["rules"]] == [["pods"]]
-    assert installation.bundle() == bundle
 
 
 @pytest.mark.timeout(600, func_only=True)
@@ -120,10 +98,3 @@ def run(control_plane, installation, commands):
     ended = subprocess.run(bash, env=environment, capture_output=True, text=True, check=False)
     assert ended.stderr == ""
     return ended.stdout
-
-
-def apply(control_plane, config):
-    """Server-side, as Helm 4 does."""
-    path = f"/apis/{API}/mutatingwebhookconfigurations/{NAME}"
-    query = {"fieldManager": "helm", "force": "true"}
-    control_plane.api.call("PATCH", path, config, query, "application/apply-patch+yaml")

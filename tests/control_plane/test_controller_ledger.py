@@ -49,28 +49,6 @@ def test_a_pod_holds_its_slices_until_it_has_finished_or_is_gone(control_plane, 
     eventually(lambda: taken(controller, node) == {}, "nobody holds anything")
 
 
-def test_lost_capacity_shows_as_over_commit_and_comes_back(control_plane, namespace, nodes, controller):
-    [node] = nodes(GpuNode(gpus=2))
-    control_plane.api.create(gpu_pod("holder", slices=8), namespace)
-    eventually(lambda: taken(controller, node) == {0: 8}, "the pod holds all of GPU 0")
-
-    def over():
-        status = gpu_ledger(control_plane.api, node) or {}
-        return status.get("over"), status.get("free"), [gpu["free"] for gpu in status.get("gpus", [])]
-
-    eventually(lambda: over() == (0, 8, [0, 8]), "the GpuLedger shows it")
-    set_slices(control_plane.api, node, "nvidia.com/gpu-0", "3")
-    eventually(lambda: over() == (5, 8, [0, 8]), "the GpuLedger shows 5 slices too many")
-    set_slices(control_plane.api, node, "nvidia.com/gpu-0", "8")
-    eventually(lambda: over() == (0, 8, [0, 8]), "all is well again")
-
-
-def set_slices(api, node, resource, amount):
-    path = f"/api/v1/nodes/{node}/status"
-    change = {"status": {"allocatable": {resource: amount}}}
-    api.call("PATCH", path, change, content="application/merge-patch+json")
-
-
 def test_a_cordoned_gpu_or_node_gets_no_more_pods(control_plane, namespace, nodes, controller):
     [node] = nodes(GpuNode(gpus=2, labels={"only": namespace}))
     kubeconfig = f"--kubeconfig={control_plane.kubeconfig}"
@@ -96,14 +74,6 @@ def ask(namespace):
     }
 
 
-def test_a_node_that_leaves_takes_its_gpu_ledger_with_it(control_plane, namespace, nodes, controller):
-    [node] = nodes(GpuNode(gpus=4))
-    eventually(lambda: gpu_ledger(control_plane.api, node), "the GpuLedger is there")
-    control_plane.api.delete("Node", node)
-    eventually(lambda: gpu_ledger(control_plane.api, node) is None, "the GpuLedger is gone")
-    assert node not in [found.name for found in controller.ledger().nodes]
-
-
 def test_kubectl_shows_gpu_ledgers_as_a_table(control_plane, namespace, nodes, controller, kubectl):
     [node] = nodes(GpuNode(gpus=2))
     control_plane.api.create(gpu_pod("holder", slices=3), namespace)
@@ -118,15 +88,6 @@ def test_kubectl_shows_gpu_ledgers_as_a_table(control_plane, namespace, nodes, c
     assert conditions == {"Usable": "True", "OverCommitted": "False", "TakesFractions": "True"}
     holder = {"namespace": namespace, "name": "holder", "kind": "holder", "slices": 3}
     assert stored["status"]["gpus"][0]["shares"] == [holder]
-
-
-def test_the_ledger_command_shows_what_the_controller_publishes(control_plane, namespace, nodes, controller):
-    [node] = nodes(GpuNode(gpus=1))
-    control_plane.api.create(gpu_pod("holder", slices=3), namespace)
-    eventually(lambda: (gpu_ledger(control_plane.api, node) or {}).get("used") == 3, "3 slices are used")
-    read = shown("ledger", "--output=wide", f"--kubeconfig={control_plane.kubeconfig}")
-    line = f"{node} NVIDIA-A100-SXM4-80GB 81920 usable 0 ███░░░░░ 5 of 8 {namespace}/holder: 3"
-    assert read.count(line) == 1
 
 
 def shown(*options):

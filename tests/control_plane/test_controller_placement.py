@@ -78,22 +78,6 @@ def shares(controller, node):
     return [share.kind for gpu in found.gpus for share in gpu.shares]
 
 
-def test_a_pod_that_cannot_be_placed_says_what_it_waits_for(control_plane, namespace, nodes, serve):
-    [node] = nodes(GpuNode(gpus=1))
-    serve()
-    assert create(control_plane, namespace, ["first", "second"], "0.625") == {}
-
-    def messages():
-        waiting = control_plane.api.events(namespace, reason="WaitingForSlices")
-        return {event["involvedObject"]["name"]: event["message"] for event in waiting}
-
-    found = eventually(messages, "an Event on the pod that waits")
-    what = f"needs 5 slices of GPU 0 on a node with GPUs of 81920 MiB; free now: {node}: 3"
-    assert found == {
-        "second": f"{what}; it starts when pods there end; a share of 3 slices would start now on {node}"
-    }
-
-
 def test_only_our_own_certificates_get_an_answer_on_any_route(start, tmp_path):
     controller = start("a")
     stranger = client_context(write_tls(tmp_path / "stranger"))
@@ -153,28 +137,6 @@ def test_without_a_controller_pods_are_placed_by_capacity_and_marked(control_pla
 
     normal = partial(is_placed_by_controller, control_plane.api, namespace, webhook)
     eventually(normal, "the controller places again")
-
-
-def test_a_quota_that_nobody_can_count_denies(control_plane, namespace, nodes, serve):
-    nodes(GpuNode(gpus=2))
-    controller, _ = serve(f"quotas: {{namespaces: {{{namespace}: {{slices: 6}}}}}}")
-    assert create(control_plane, namespace, ["one"], "0.500") == {}
-    over = create(control_plane, namespace, ["two"], "0.500")["two"]
-    assert over.endswith(
-        "4 of 6 slices are used, 4 more requested: wait, use a smaller fraction, or ask the admin for more"
-    )
-    controller.kill()
-    unknown = create(control_plane, namespace, ["three"], "0.125")["three"]
-    words = f'quota of namespace "{namespace}" cannot be counted while the controller is away: try again'
-    assert unknown.endswith(words)
-
-
-def allows(webhook, namespace):
-    """Whether a webhook allows a dry run; the first that asks the controller may come too late."""
-    review = review_of(namespace)
-    review["request"]["dryRun"] = True
-    answer = httpx.post(webhook.url, json=review, verify=webhook._trust(), trust_env=False, timeout=60).json()
-    return answer["response"]["allowed"]
 
 
 def review_of(namespace, uid="uid"):

@@ -7,7 +7,7 @@ import yaml
 
 from agent.dra.resource_slice import OfferedCard, devices_of
 from agent.dra.resource_slice import manifest as slice_manifest
-from agent.gpu import CardIdentity, Gpu
+from agent.gpu import Gpu
 from agent.kubernetes.api_server import ApiServerClient, ApiServerError
 from agent.kubernetes.gpu_node import manifest
 from agent.kubernetes.resource_slices import Published, ResourceSlices
@@ -129,9 +129,10 @@ def test_an_agents_token_writes_the_object_of_its_own_node_and_no_other(two_node
 
 def offered(unhealthy=None):
     """Devices of a slice."""
-    identity = CardIdentity("Ampere", (8, 0), "595.71.05", "0000:10:00.0")
-    gpu = Gpu(0, "GPU-a", "NVIDIA A100", 40960, numa_node=1, reserved_mib=583, minor=0)
-    return devices_of([OfferedCard(gpu, identity, unhealthy)])
+    known = {"architecture": "Ampere", "compute_capability": (8, 0), "driver_version": "595.71.05"}
+    place = {"numa_node": 1, "minor": 0, "bus": "0000:10:00.0"}
+    gpu = Gpu(0, "GPU-a", "NVIDIA A100", 40960, reserved_mib=583, **place, **known)
+    return devices_of([OfferedCard(gpu, unhealthy)])
 
 
 def published(client, node, devices):
@@ -158,14 +159,20 @@ def test_an_agents_token_writes_the_slice_of_its_own_node_and_no_other(two_nodes
     (one, token), (other, _) = two_nodes.items()
     client = client_of(control_plane, token, tmp_path)
     first = eventually(lambda: done(published(client, one, offered())), "its own is written")
-    assert first == Published(has_shares=True, has_taints=True, is_written=True)
-    assert not published(client, one, offered()).is_written  # also for an agent that has just started
+    assert first == Published(has_shares=True, has_taints=True)
+
+    def generation():
+        [found] = [each for each in all_slices(control_plane) if each["spec"]["nodeName"] == one]
+        return found["spec"]["pool"]["generation"], found["spec"]["devices"][0].get("taints", [{}])[0]
+
+    published(client, one, offered())  # an agent that has just started writes nothing that is there
+    assert generation()[0] == 1
     slices = ResourceSlices(client, one)
-    assert [slices.publish(offered("Xid 79")).is_written for _ in range(2)] == [True, False]
-    [found] = [each for each in all_slices(control_plane) if each["spec"]["nodeName"] == one]
-    assert found["spec"]["pool"]["generation"] == 2
-    assert found["spec"]["devices"][0]["taints"][0]["value"] == "79"
-    assert slices.others([Gpu(0, "GPU-a", "A100", 40960)], {}) == {}
+    for _ in range(2):
+        slices.publish(offered("Xid 79"))
+        number, taint = generation()
+        assert (number, taint["value"]) == (2, "79")
+    assert slices.others([Gpu(0, "GPU-a", "A100", 40960)]) == {}
     refused = refused_change(client, other)
     assert "use the token of a pod on that node" in refused
     slices.publish([])

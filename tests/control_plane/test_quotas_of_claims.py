@@ -1,14 +1,11 @@
 """Quotas of mode dra on a real control plane: pods that come at once, and pods that wait for their quota."""
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from kube.names import QUOTA_GATE
-from testbed.api import ApiError
 from testbed.process import eventually
-from testbed.registration import labelled_pod
 from tests.cli.running import run
 from tests.control_plane import test_claims_of_shares
 from tests.control_plane.test_claims_of_shares import COUNTS_CAPACITY, POLICY, allocated, create, running
@@ -55,40 +52,6 @@ def told(control_plane, namespace, pod, reason):
         if (each["reason"], each["involvedObject"].get("name")) == (reason, pod)
     ]
     return "".join(texts[:1])
-
-
-def test_pods_that_come_at_once_stay_within_the_quota(control_plane, namespace, limited):
-    limited("namespaces: {NAMESPACE: {slices: 8, memoryMiB: 61440}}", *[81920] * 4)
-
-    def one(number):
-        pod = labelled_pod(f"pod-{number}", "0.125")
-        if number % 2:
-            pod["metadata"]["labels"] = {"clearml-injector/gpu-memory": "10000Mi"}
-        refusals = []
-
-        def is_decided():
-            try:
-                control_plane.api.create(pod, namespace)
-            except ApiError as error:
-                refusals.append(str(error))
-                return "are used" in refusals[-1]
-            return True
-
-        eventually(is_decided, "the pod is admitted, or over the quota")
-        return refusals[-1:]
-
-    with ThreadPoolExecutor(8) as clients:
-        refused = [each for many in clients.map(one, range(40)) for each in many]
-    assert any("MiB of GPU memory are used" in each for each in refused), refused
-    made = control_plane.api.list("Pod", namespace)
-    mib = [10000 if "clearml-injector/gpu-memory" in pod["metadata"]["labels"] else 10240 for pod in made]
-    assert 1 <= len(made) <= 6, "a reservation whose pod was not admitted in time counts for 5 s"
-    assert used(control_plane, namespace) == {
-        "slices": len(made),
-        "pods": len(made),
-        "memoryMiB": sum(mib),
-        "waiting": 0,
-    }
 
 
 def test_a_pod_over_its_quota_waits_and_runs_later(control_plane, namespace, limited):

@@ -1,14 +1,12 @@
 """A webhook that cannot be reached or believed stops labelled pods, and nothing else."""
 
-import threading
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from testbed.admission_server import AdmissionServer, allow
 from testbed.api import ApiError
-from testbed.process import eventually, free_ports
+from testbed.process import free_ports
 from testbed.registration import (
     LABEL,
     configuration,
@@ -24,25 +22,9 @@ def down():
 
 
 @contextmanager
-def slow():
-    over = threading.Event()
-    with AdmissionServer(lambda body: over.wait(60) and allow(body)) as server:
-        try:
-            yield configuration("slow", server.url, server.ca_pem, timeoutSeconds=1)
-        finally:
-            over.set()
-
-
-@contextmanager
 def wrong_ca():
     with AdmissionServer(allow) as server, AdmissionServer(allow) as other:
         yield configuration("wrong-ca", server.url, other.ca_pem)
-
-
-@contextmanager
-def expired_leaf():
-    with AdmissionServer(allow, not_after=datetime.now(UTC) - timedelta(hours=1)) as server:
-        yield configuration("expired-leaf", server.url, server.ca_pem)
 
 
 @contextmanager
@@ -53,9 +35,7 @@ def garbage():
 
 FAILURES = {
     down: "connect: connection refused",
-    slow: "context deadline exceeded",
     wrong_ca: "tls: failed to verify certificate: x509: certificate signed by unknown authority",
-    expired_leaf: "tls: failed to verify certificate: x509: certificate has expired or is not yet valid",
     garbage: "couldn't get version/kind; json parse error",
 }
 
@@ -82,19 +62,3 @@ def test_a_labelled_pod_is_refused_with_the_cause_and_nothing_else(
     for excluded in (own_namespace, "kube-system"):
         made = api.create(labelled_pod("labelled"), excluded, dry_run=True)
         assert made["metadata"]["labels"] == {LABEL: "0.125"}
-
-
-def test_a_labelled_pod_of_a_deployment_waits_until_the_webhook_is_back(control_plane, namespace):
-    template = labelled_pod("")
-    template["metadata"]["labels"]["app"] = "task"
-    spec = {"selector": {"matchLabels": {"app": "task"}}, "template": template}
-    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "task"}, "spec": spec}
-    with down() as config, registered(control_plane.api, config, namespace, refuses):
-        control_plane.api.create(deployment, namespace)
-        eventually(lambda: failed_creates(control_plane.api, namespace), "the ReplicaSet reports the failure")
-        assert control_plane.api.list("Pod", namespace) == []
-    eventually(lambda: control_plane.api.list("Pod", namespace), "the pod is created after all")
-
-
-def failed_creates(api, namespace):
-    return api.events(namespace, reason="FailedCreate")

@@ -2,8 +2,7 @@
 
 import pytest
 
-from controller.options import _address, _agents, _config_map, _custom_driver, _names
-from kube.dra import CustomCards
+from controller.options import _address, _agents, _config_map, _names
 
 
 @pytest.mark.parametrize(
@@ -26,11 +25,6 @@ def test_the_name_of_a_gpus_slices_gives_the_names_to_count():
     assert _names("example.com/gpu-{index}").per_gpu_prefix == "example.com/gpu-"
 
 
-def test_a_custom_driver_is_what_the_policy_says():
-    said = '{"driver": "gpu.example.com", "productName": "model"}'
-    assert _custom_driver(said) == CustomCards("gpu.example.com", "memory", "model")
-
-
 @pytest.mark.parametrize(
     ("read", "text", "message"),
     [
@@ -43,8 +37,6 @@ def test_a_custom_driver_is_what_the_policy_says():
             "example.com/{index}-gpu",
             '--gpu-resource "example.com/{index}-gpu" must end in {index}, as in',
         ),
-        (_custom_driver, '{"driver": "A"}', "--custom-driver: Expected `str` matching"),
-        (_custom_driver, "gpu.example.com", "--custom-driver: "),
         (_agents, '{"nodeSelector": 1}', "--agent-pods: Expected `object"),
         (_agents, "{", "--agent-pods: Input data was truncated; set nodeSelector, affinity and tolerations"),
     ],

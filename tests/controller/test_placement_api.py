@@ -16,20 +16,18 @@ from controller.publish.metrics import ControllerMetrics
 from controller.watch.ledger_store import LedgerStore
 from kube.dra import DRIVER
 from kube.names import MAX_NAME
-from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.claimed_cards import ClaimableCard, OfferedSlice
 from ledger.messages import (
     MAX_ASKS,
     MAX_POLICIES_BYTES,
     MAX_REQUEST_BYTES,
-    Answered,
     Answers,
     Batch,
     PoliciesReply,
     StreamEvent,
     write_request,
 )
-from ledger.placement_request import Assumption, OverQuota, Placement, Quota, Unschedulable
+from ledger.placement_request import Assumption, OverQuota, Placement, Quota
 from modes.fraction import Fraction
 from modes.instance import Instance
 from policies.loading.loader import MAX_TOTAL_BYTES, parse_policies
@@ -80,22 +78,6 @@ def test_releases_come_before_asks():
     answers(place(api(state), whole))
     [found] = answers(place(api(state), request_of(Fraction(8, 8), reservation="new"), releases=["old"]))
     assert (found.node, state.ledger.reservations) == ("a", 1)
-
-
-def test_a_pod_that_demands_too_much_is_refused_in_words_that_webhooks_of_before_read_too():
-    state, _ = ready_state("a")
-    listed = Requirement("zone", "NotIn", tuple(f"z{number}" for number in range(30_000)))
-    demands = Constraints(required_terms=(NodeSelectorTerm((listed,)),))
-    reply = place(api(state), request_of(EIGHTH, constraints=demands), request_of(EIGHTH))
-    refused, other = answers(reply)
-    assert refused.is_too_much
-    assert isinstance(other, Placement)
-    assert msgspec.json.decode(reply.content)["answers"][0]["misfit"]["why"] == refused.why
-
-
-def test_what_fits_nowhere_is_said_as_it_was_before_some_demanded_too_much():
-    reply = Answered.of(Unschedulable("no"))
-    assert msgspec.json.encode(reply) == b'{"misfit":{"why":"no"}}'
 
 
 def claims(state, *asks, api_server):

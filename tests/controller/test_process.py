@@ -4,7 +4,7 @@ import asyncio
 
 import httpx
 
-from cluster import watch_health
+from cluster import leadership, watch_health
 from controller import process
 from tests.cluster.fake_api import reply, talking_to
 from tests.cluster.objects import listed, node, pod
@@ -64,6 +64,7 @@ async def test_a_leader_whose_watch_is_refused_says_so_and_lets_another_lead(tmp
         fault = await until_said(first, "pods is forbidden")
         metrics = (await plain(first, "/metrics")).text
         alone = first.leads
+        monkeypatch.setattr(leadership, "YIELD_SECONDS", 0.0)
         async with running(other_api, folders[1]) as second:
             await until(lambda: second.leads)
             still = first.leads

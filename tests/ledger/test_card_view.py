@@ -1,7 +1,7 @@
 """Cards with the pods whose claims hold them."""
 
 from kube.dra import DRIVER, SHARES_OF_CARD
-from ledger.card_view import MAX_SHARES, CardShare, card_views, cards_of_node, sums
+from ledger.card_view import MAX_SHARES, CardShare, cards_of_node
 from ledger.claimed_cards import CardClaim, CardKey, ClaimableCard, ClaimedCards, ClaimedPart, OfferedSlice
 
 
@@ -31,7 +31,11 @@ def test_cards_are_listed_by_node_with_what_each_pod_holds():
             (part("gpu-0", 40960), ClaimedPart(CardKey(DRIVER, "a", "gpu-1"), share=SHARES_OF_CARD)),
         )
     )
-    first, second, third = card_views(kept)
+    queues = {("team", "pod-1"): "nightly"}
+    [queued, _] = cards_of_node(kept, "a", lambda pod: queues.get(pod, ""), takes_pods=True)
+    assert [share.queue for share in queued.shares] == ["", "nightly"]
+    first, second = cards_of_node(kept, "a", takes_pods=True)
+    [third] = cards_of_node(kept, "b", takes_pods=True)
     assert [(card.node, card.device, card.taint) for card in (first, second, third)] == [
         ("a", "gpu-0", ""),
         ("a", "gpu-1", "x/lost"),
@@ -43,21 +47,11 @@ def test_cards_are_listed_by_node_with_what_each_pod_holds():
     assert (third.shares, third.uuid, third.model) == ((), "GPU-0", "NVIDIA L4")
 
 
-def test_a_share_names_the_queue_of_its_pod():
-    kept = cards()
-    kept.put_claim(CardClaim("team", "c", "pod-1", (part("gpu-0", 20),)))
-    queues = {("team", "pod-1"): "nightly"}
-    [card, _] = cards_of_node(kept, "a", lambda pod: queues.get(pod, ""), takes_pods=True)
-    assert [share.queue for share in card.shares] == ["nightly"]
-
-
 def test_nothing_is_free_of_a_tainted_card_or_a_node_that_takes_no_pods():
     kept = cards()
     kept.put_claim(CardClaim("team", "c", parts=(part("gpu-0", 20),)))
     assert [card.free_mib for card in cards_of_node(kept, "a", takes_pods=True)] == [81900, 0]
     assert [card.free_mib for card in cards_of_node(kept, "a", takes_pods=False)] == [0, 0]
-    assert sums(card_views(kept)) == (81920 * 2 - 20, 81920 * 2 + 40960)
-    assert [card.is_whole for card in card_views(kept)] == [False, False, True]
 
 
 def test_the_largest_shares_are_listed_and_all_claims_counted():

@@ -1,6 +1,6 @@
 """Which cards a waiting claim could take, and what is free of them."""
 
-from kube.dra import DRIVER, NVIDIA_DRIVER, SHARES_OF_CARD
+from kube.dra import DRIVER, SHARES_OF_CARD
 from ledger.claim_room import MAX_NAMED, ClaimAsk, ClaimRoom, LeftOut, room_of
 from ledger.claimed_cards import CardClaim, CardKey, ClaimableCard, ClaimedCards, ClaimedPart, OfferedSlice
 from modes.gpu_kinds import EVERY_KIND, GpuKinds
@@ -71,11 +71,6 @@ def test_several_cards_are_of_one_node():
     assert (found.with_room, found.has_room) == (2, False)
 
 
-def test_memory_may_be_of_any_card_that_has_as_much():
-    found = search(offered(a=[24576, 81920]), ClaimAsk(30000))
-    assert (found.cards, found.with_room) == (1, 1)
-
-
 def test_model_and_least_memory_narrow_the_cards():
     kept = offered(a=[24576, 81920, ClaimableCard("gpu-2", 81920, model="NVIDIA H100 80GB HBM3")])
     assert search(kept, ClaimAsk(5), kinds=GpuKinds(("A100-80",))).cards == 2
@@ -98,7 +93,3 @@ def test_only_some_are_named_as_left_out():
     kept = offered(**{f"n{number}": [81920] for number in range(MAX_NAMED + 2)})
     found = search(kept, HALF_OF_80, **dict.fromkeys(kept.nodes(), "deleted"))
     assert (len(found.left_out), found.more_left_out, found.has_room) == (MAX_NAMED, 2, False)
-
-
-def test_cards_of_another_driver_do_not_count():
-    assert search(offered(a=[81920]), HALF_OF_80, driver=NVIDIA_DRIVER).cards == 0

@@ -46,6 +46,13 @@ def pod(spec: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
     return {"metadata": metadata, "spec": {"containers": [asked]} | (spec or {})} | changes
 
 
+def requiring(*values: str) -> dict[str, Any]:
+    """The affinity of a pod that requires these values of GPU memory."""
+    expression = {"key": "nvidia.com/gpu.memory", "operator": "In", "values": values}
+    required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
 def test_a_node_is_read() -> None:
     assert node_from_object(node(), NAMES) == NodeFact(
         name="gpu-0",
@@ -180,33 +187,15 @@ def test_a_running_pod_is_read() -> None:
 
 
 def test_a_waiting_pod_tells_its_reservation_the_node_promised_and_the_memory_required() -> None:
-    affinity = {
-        "nodeAffinity": {
-            "preferredDuringSchedulingIgnoredDuringExecution": [
-                {
-                    "weight": 1,
-                    "preference": {
-                        "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["x"]}]
-                    },
-                },
-                {
-                    "weight": 100,
-                    "preference": {
-                        "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]
-                    },
-                },
-            ],
-            "requiredDuringSchedulingIgnoredDuringExecution": {
-                "nodeSelectorTerms": [
-                    {
-                        "matchExpressions": [
-                            {"key": "nvidia.com/gpu.memory", "operator": "In", "values": ["81920", "81559"]}
-                        ]
-                    }
-                ]
-            },
+    preferred = [
+        {
+            "weight": weight,
+            "preference": {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]},
         }
-    }
+        for weight, name in ((1, "x"), (100, "n"))
+    ]
+    affinity = requiring("81920", "81559")
+    affinity["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"] = preferred
     metadata = {"name": "p", "annotations": {"clearml-injector/reservation": "r"}}
     fact = pod_from_object(pod({"affinity": affinity}, metadata=metadata), NAMES)
     assert (fact.namespace, fact.reservation, fact.promised_node) == ("default", "r", "n")
@@ -226,10 +215,7 @@ def test_a_waiting_pod_tells_its_reservation_the_node_promised_and_the_memory_re
     ],
 )
 def test_only_so_many_values_of_memory_are_kept_and_only_those_of_labels(values, expected) -> None:
-    expression = {"key": "nvidia.com/gpu.memory", "operator": "In", "values": values}
-    required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
-    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    found = pod_from_object(pod({"affinity": affinity}), NAMES).memory_values
+    found = pod_from_object(pod({"affinity": requiring(*values)}), NAMES).memory_values
     assert (None if found is None else len(found)) == expected
 
 

@@ -31,42 +31,6 @@ def used(ledger: Ledger, quota: Quota = RED) -> int:
     return ledger.mib_used_of([quota])[quota.name]
 
 
-def test_shares_of_a_card_are_counted_to_the_last_mib() -> None:
-    ledger = ledger_of(gpu_node("a"), holders=(holder("p", "a", (0, 3), namespace="red"),))
-    assert isinstance(ledger.place(asked(Fraction(5, 8), reservation="r"), 0.0), Placement)
-    assert used(ledger) == CARD
-    over = ledger.place(asked(Fraction(1, 8)), 0.0)
-    assert over == OverQuota(RED, used=CARD, asked=EIGHTH, limit=CARD, unit="MiB")
-
-
-def test_asked_memory_counts_as_asked_and_not_as_the_slices_that_hold_it() -> None:
-    ledger = ledger_of(gpu_node("a"))
-    quota = Quota("namespace", "red", memory_mib=12288)
-    four = Fraction.of_memory(4096, 8)
-    for name in ("r1", "r2", "r3"):
-        assert isinstance(ledger.place(asked(four, quota, reservation=name), 0.0), Placement)
-    over = ledger.place(asked(four, quota), 0.0)
-    assert over == OverQuota(quota, used=12288, asked=4096, limit=12288, unit="MiB")
-
-
-@pytest.mark.parametrize(
-    ("fraction", "mib"),
-    [
-        (Fraction(8, 8, parts=2), CARD),
-        (Fraction(16, 8), 2 * CARD),
-        (Fraction.of_memory(4096, 8).on_each_of(2), 8192),
-        (Fraction.rounded_up("0.2", 8), CARD // 5),
-    ],
-)
-def test_several_gpus_are_the_sum_of_their_shares(fraction: Fraction, mib: int) -> None:
-    ledger = ledger_of(gpu_node("a"))
-    none = Quota("namespace", "red", memory_mib=mib - 1)
-    assert ledger.place(asked(fraction, none), 0.0) == OverQuota(none, 0, mib, mib - 1, "MiB")
-    just = Quota("namespace", "red", memory_mib=mib)
-    assert isinstance(ledger.place(asked(fraction, just, reservation="r"), 0.0), Placement)
-    assert used(ledger) == mib
-
-
 def test_a_whole_gpu_without_a_node_counts_as_the_largest_card_that_it_may_get() -> None:
     full = [holder(name, name, (0, 8), namespace="blue") for name in ("small", "large")]
     ledger = ledger_of(gpu_node("small", 1, mib=16384), gpu_node("large", 1), holders=tuple(full))
@@ -100,24 +64,6 @@ def test_where_nodes_are_made_on_demand_a_card_is_as_the_policy_assumes() -> Non
     assert isinstance(ledger.place(asked(Fraction(4, 8), assume=Assumption(8, CARD)), 1.0), Placement)
     over = ledger.place(asked(Fraction(5, 8), assume=Assumption(8, CARD)), 1.0)
     assert over == OverQuota(RED, CARD // 2, 5 * EIGHTH, CARD, "MiB")
-
-
-@pytest.mark.parametrize("fraction", [Fraction(4, 8), Fraction(8, 8)])
-def test_where_nodes_are_made_on_demand_a_pod_within_its_quota_does_not_wait(fraction: Fraction) -> None:
-    """A gated pod makes no node, and without a node its turn never comes."""
-    ledger = ledger_of()
-    ledger.line.state = "open"
-    request = asked(fraction, assume=Assumption(8, CARD), when_over_quota="wait", reservation="r")
-    answer = ledger.place(request, 0.0)
-    assert isinstance(answer, Placement)
-    assert not answer.waits_for_quota
-
-
-def test_whole_gpus_of_a_pool_that_has_no_room_count_each() -> None:
-    pool = {"gpus": (), "pool": "nvidia.com/gpu", "pooled": 16, "pooled_gpus": 2}
-    ledger = ledger_of(gpu_node("a", **pool), holders=(holder("x", "a", pooled=16),))
-    two = asked(Fraction(16, 8), mode="pooled", pool="nvidia.com/gpu")
-    assert ledger.place(two, 0.0) == OverQuota(RED, 0, 2 * CARD, CARD, "MiB")
 
 
 @pytest.mark.parametrize(
@@ -276,25 +222,6 @@ def test_a_pod_without_mib_of_its_own_counts_as_its_slices(
     assert by_slices.at_most(CARD) == mib
 
 
-def test_containers_that_an_agent_limits_count_as_all_their_slices() -> None:
-    label, said = _ours({"gpu-memory": "2Mi"}), {"injected": "default@0"}
-    found = _pod("p", label, {"nvidia.com/gpu-0": "1"}, "a", annotations=said, containers=2)
-    assert memory_of_pod(found, gpu_node("a")).at_most(0) == 2 * EIGHTH
-
-
-def test_a_label_of_several_containers_is_believed_as_far_as_their_slices_agree() -> None:
-    label, said = _ours({"gpu-memory": "2Mi"}), {"injected": "default@0", "memory-mib": "1"}
-    found = _pod("p", label, {"nvidia.com/gpu-0": "2"}, "a", annotations=said, containers=2)
-    assert memory_of_pod(found, gpu_node("a")).at_most(0) == 2 * EIGHTH + 1
-
-
-@pytest.mark.parametrize("resource", ["nvidia.com/gpu-0", "nvidia.com/gpu"])
-def test_while_it_waits_for_any_node_its_slices_count_as_eighths(resource: str) -> None:
-    label, said = _ours({"gpu-memory": "1Mi"}), {"injected": "default@0"}
-    found = _pod("p", label, {resource: "2"}, None, annotations=said)
-    assert memory_of_pod(found, None).at_most(CARD) == 2 * EIGHTH
-
-
 def test_a_reservation_by_an_agents_policy_is_counted_as_the_pod_that_comes_of_it() -> None:
     ledger = ledger_of(gpu_node("a", agent="serving"))
     ledger.place(_by_agent(Fraction.of_memory(EIGHTH + 1, 8), reservation="r"), 0.0)
@@ -306,3 +233,15 @@ def test_a_reservation_by_an_agents_policy_is_counted_as_the_pod_that_comes_of_i
 
 def _ours(texts: dict[str, str]) -> dict[str, str]:
     return {f"clearml-injector/{name}": text for name, text in texts.items()}
+
+
+@pytest.mark.parametrize(
+    ("slices", "annotations", "mib"),
+    [("1", {}, 2 * EIGHTH), ("2", {"memory-mib": "1"}, 2 * EIGHTH + 1)],
+    ids=["the agent limits them to their slices", "the label is believed as far as their slices agree"],
+)
+def test_several_containers_count_together(slices: str, annotations: dict[str, str], mib: int) -> None:
+    said = {"injected": "default@0", **annotations}
+    label, gpus = _ours({"gpu-memory": "2Mi"}), {"nvidia.com/gpu-0": slices}
+    found = _pod("p", label, gpus, "a", annotations=said, containers=2)
+    assert memory_of_pod(found, gpu_node("a")).at_most(0) == mib

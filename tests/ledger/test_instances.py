@@ -2,15 +2,11 @@
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from kube.scheduling import Constraints
 from ledger.ledger import Ledger
 from ledger.placement_request import OverQuota, Placement, Quota, Unschedulable
 from modes.facts import NodeFact, PodFact
 from modes.fraction import Fraction
-from modes.instance import Instance
 from modes.units import POOL, profile_of_resource
 from tests.ledger.cluster import ledger_of, request_of
 
@@ -87,17 +83,6 @@ def test_a_place_with_room_comes_before_a_smaller_instance_to_wait_for():
     assert placed(ledger, ask()) == [("b", "2g.20gb")]
 
 
-@pytest.mark.parametrize(("oversized", "node"), [("wait", None), ("take", "b")])
-def test_more_than_twice_is_taken_only_where_the_policy_says_so(oversized, node):
-    nodes = mig_node("a", A100_80, p1g_10gb=1), mig_node("b", H100, p7g_80gb=1)
-    ledger = ledger_of(*nodes, holders=(native("x", "a", "1g.10gb"),))
-    assert [where for where, _ in placed(ledger, ask(oversized=oversized))] == [node]
-
-
-def test_more_than_twice_is_taken_where_there_is_nothing_else():
-    assert placed(ledger_of(mig_node("b", H100, p7g_80gb=1)), ask()) == [("b", "7g.80gb")]
-
-
 def test_pods_that_wait_share_out_to_equal_instances_by_what_waits_for_them():
     nodes = mig_node("a", A100_40, p1g_5gb=1), mig_node("b", A100_80, p1g_10gb=3)
     holders = native("x", "a", "1g.5gb"), native("y", "b", "1g.10gb", 3)
@@ -118,12 +103,6 @@ def test_what_no_instance_could_ever_hold_is_denied_at_once(made, why):
     answer = ledger_of(*made).place(ask(2), 0.0)
     assert isinstance(answer, Unschedulable)
     assert answer.why.startswith(why)
-
-
-def test_a_node_selector_that_no_such_node_matches_is_named():
-    answer = ledger_of(mig_node("a", p1g_10gb=1)).place(ask(constraints=Constraints({"zone": "b"})), 0.0)
-    assert isinstance(answer, Unschedulable)
-    assert "node selector" in answer.why
 
 
 @pytest.mark.parametrize(
@@ -172,12 +151,6 @@ def test_nodes_that_offer_the_same_may_be_divided_differently(product, labels):
     assert isinstance(ledger.place(ask(1), 0.0), Placement)
 
 
-@pytest.mark.parametrize("order", [1, -1])
-def test_of_equal_instances_the_same_is_taken_in_whatever_order_nodes_were_seen(order):
-    nodes = mig_node("a", p3g_40gb=1), single_node("s", "3g.40gb", 1)
-    assert [node for node, _ in placed(ledger_of(*nodes[::order]), ask(4))] == ["a"]
-
-
 def test_an_instance_counts_as_the_mib_that_it_has_on_the_node_or_the_most_of_its_models():
     nodes = mig_node("a", A100_80, p1g_10gb=1), mig_node("h", H100, p1g_10gb=1)
     ledger = ledger_of(*nodes, holders=(native("x", "a", "1g.10gb"),))
@@ -189,59 +162,3 @@ def test_an_instance_counts_as_the_mib_that_it_has_on_the_node_or_the_most_of_it
     assert first.node == "h"
     assert ledger.mib_used_of(quotas) == {"own": 9856}
     assert isinstance(second, OverQuota)
-
-
-def test_a_reservation_becomes_its_pod_and_is_counted_once():
-    ledger = ledger_of(mig_node("a", p1g_10gb=2))
-    answer = ledger.place(ask(reservation="r", namespace="team"), 0.0)
-    shown = native("x", None, "1g.10gb", reservation="r", promised_node=answer.node, products=(A100_80,))
-    ledger.set_pod(shown)
-    assert ledger.reservations == 0
-    assert ledger.used_by_namespace() == {"team": 1}
-    assert [gpu.used for gpu in ledger.node("a").gpus] == [1]
-
-
-def test_mode_pooled_and_per_gpu_find_no_slices_on_mig_nodes():
-    ledger = ledger_of(mig_node("a", p1g_10gb=2))
-    for mode in ("per-gpu", "pooled"):
-        answer = ledger.place(request_of(Fraction(1, 8), mode=mode), 0.0)
-        assert isinstance(answer, Unschedulable)
-        assert "another resource name" in answer.why
-
-
-profiles = st.sampled_from(["p1g_10gb", "p2g_20gb", "p3g_40gb", "p7g_80gb"])
-nodes = st.lists(
-    st.dictionaries(profiles, st.integers(0, 3), min_size=1, max_size=4), min_size=1, max_size=3
-).map(lambda every: [mig_node(f"n{at}", A100_80, **each) for at, each in enumerate(every)])
-
-
-@given(nodes, st.lists(st.tuples(st.integers(1, 8), st.booleans()), max_size=20))
-def test_nothing_goes_over_what_a_node_advertises_and_none_is_denied_that_fits(made, steps):
-    ledger, live = ledger_of(*made), []
-    for at, (share, ends) in enumerate(steps):
-        if ends and live:
-            ledger.remove_pod(live.pop(0))
-            continue
-        answer = ledger.place(ask(share, reservation=f"r{at}"), 0.0)
-        sizes = {1: {1}, 2: {2}, 3: {4}, 7: {8}}
-        fits = any(
-            size >= share
-            for each in made
-            for key, _ in each.instances
-            for size in sizes[(key - 1000) // 2 // 10_000]
-        )
-        assert isinstance(answer, Placement) == fits
-        if not fits:
-            continue
-        assert isinstance(answer.instance, Instance)
-        assert answer.instance.eighths >= share
-        if answer.node is not None:
-            pod = native(
-                f"p{at}", answer.node, answer.instance.profile.name, reservation=f"r{at}", namespace="default"
-            )
-            ledger.set_pod(pod)
-            live.append(pod.key)
-    for view in ledger.view().nodes:
-        assert all(gpu.used <= gpu.capacity for gpu in view.gpus)
-    rebuilt = ledger_of(*made, holders=tuple(ledger._pods.values()))
-    assert rebuilt.view().nodes == ledger.view().nodes or ledger.reservations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -74,19 +74,6 @@ class LedgerLife(RuleBasedStateMachine):
         self.ledger.expire(self.now)
         assert all(r.expires_at > self.now for r in self.ledger._reservations._by_name.values())
 
-    @rule(seconds=st.sampled_from([5.0, 6.0]))
-    def reservations_age(self, seconds: float) -> None:
-        known = list(self.ledger._reservations._by_name.values())
-        self.now += seconds
-        self.ledger.expire(self.now)
-        claims = [claim for a in self.ledger._node_index.accounts.values() for claim in a.claims.values()]
-        claims += self.ledger._pending.claims.values()
-        assert not [
-            reservation for reservation in known if any(claim is reservation.claim for claim in claims)
-        ]
-        kept = self.ledger._reservations._by_name
-        assert all(each.name in kept for each in known if each.expires_at > self.now)
-
     @rule(request=asks, name=st.sampled_from([None, "r-0", "r-1", "r-2", "r-3"]))
     def pod_is_admitted(self, request: PlacementRequest, name: str | None) -> None:
         if name is not None:
@@ -128,16 +115,3 @@ class LedgerLife(RuleBasedStateMachine):
 
 TestLedgerLife = LedgerLife.TestCase
 TestLedgerLife.settings = settings(max_examples=examples(80), stateful_step_count=25)
-
-
-@given(st.lists(nodes(), min_size=1, max_size=3), st.lists(pods(), min_size=1, max_size=8), st.data())
-@settings(max_examples=examples(100))
-def test_a_pod_that_goes_takes_no_room_from_others(some_nodes, some_pods, data) -> None:
-    ledger = Ledger()
-    ledger.replace(some_nodes, some_pods)
-    before = {node.name: node.gpus for node in ledger.view().nodes}
-    ledger.remove_pod(data.draw(st.sampled_from(sorted(pod.key for pod in some_pods))))
-    for node in ledger.view().nodes:
-        free = {gpu.index: gpu.free for gpu in before[node.name]}
-        assert sum(gpu.over for gpu in node.gpus) <= sum(gpu.over for gpu in before[node.name])
-        assert all(gpu.free >= free[gpu.index] for gpu in node.gpus)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 
 from ledger.ledger import Ledger
@@ -21,32 +19,6 @@ def cluster(most_reservations: int = MAX_RESERVATIONS) -> Ledger:
     for number in range(NODES):
         ledger.set_node(gpu_node(f"n{number}", GPUS))
     return ledger
-
-
-def admit(ledger: Ledger, count: int, now: float = 0.0, **changes: object) -> list[Placement]:
-    answers = [ledger.place(eighths(1, reservation=f"r{n}", **changes), now) for n in range(count)]
-    return [answer for answer in answers if isinstance(answer, Placement)]
-
-
-def places(answers: list[Placement]) -> Counter[tuple[str | None, tuple[int, ...]]]:
-    return Counter((answer.node, answer.indices) for answer in answers)
-
-
-def test_a_thousand_pods_of_one_namespace_take_a_thousand_places() -> None:
-    ledger = cluster()
-    answers = admit(ledger, 1000)
-    assert ledger.reservations == 1000
-    assert len({answer.reservation for answer in answers} - {None}) == 1000
-    assert None not in {answer.node for answer in answers}
-    assert max(places(answers).values()) == 8
-
-
-def test_beyond_a_full_cluster_they_wait_for_all_indices_alike() -> None:
-    ledger = cluster()
-    answers = admit(ledger, NODES * GPUS * 8 + 400)
-    waiting = places([answer for answer in answers if answer.node is None])
-    assert sum(waiting.values()) == 400
-    assert set(waiting.values()) == {100}
 
 
 def test_pods_without_a_quota_do_not_make_quotas_forget_others() -> None:
@@ -86,3 +58,11 @@ def test_a_namespace_with_too_many_reservations_ends_only_its_own(quotas) -> Non
     ledger.place(eighths(1, namespace="c", reservation="c", quotas=quotas), 0.0)
     assert ledger.is_reserved("c")
     assert ledger.reservations == 12
+
+
+def test_reservations_without_a_quota_end_none_with_one_even_of_their_own_namespace() -> None:
+    ledger, quota = cluster(4), Quota("namespace", "team", slices=99)
+    ledger.place(eighths(1, namespace="team", reservation="counted", quotas=(quota,)), 0.0)
+    for number in range(9):
+        ledger.place(eighths(1, namespace="team", reservation=f"r{number}"), 0.0)
+    assert ledger.is_reserved("counted")

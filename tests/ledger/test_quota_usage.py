@@ -58,14 +58,6 @@ def test_a_queue_is_counted_in_the_namespaces_that_it_serves(
     assert ledger.place(eighths(1, quotas=(quota,)), 0.0) == OverQuota(quota, used, 1, used, "slices")
 
 
-def test_a_reservation_counts_under_its_pods_queues() -> None:
-    ledger = ledger_of(gpu_node("a"))
-    ledger.place(eighths(1, queues=("training", "#id-1"), reservation="r"), 0.0)
-    for keys in (("training",), ("#id-1",), ("training", "#id-1")):
-        one = Quota("queue", "training", max_pods=1, keys=keys)
-        assert ledger.place(eighths(1, quotas=(one,)), 0.0) == OverQuota(one, 1, 1, 1, "pods")
-
-
 def test_quotas_stop_counting_a_reservation_whose_pod_does_not_show_up() -> None:
     ledger = ledger_of(gpu_node("a"))
     asked = {"namespace": "red", "quotas": (RED,)}
@@ -79,13 +71,6 @@ def test_quotas_stop_counting_a_reservation_whose_pod_does_not_show_up() -> None
     ledger.remove_pod(("red", "p"))
     ledger.expire(40.0)
     assert isinstance(ledger.place(eighths(8, **asked), 40.0), Placement)
-
-
-def test_a_reservation_that_is_counted_no_more_matches_no_pod() -> None:
-    ledger = ledger_of(gpu_node("n"))
-    ledger.place(eighths(4, reservation="uid", namespace="a", pod="p"), 0.0)
-    ledger.place(eighths(1, reservation="other", namespace="a"), 6.0)
-    assert isinstance(ledger.place(again(), 6.0), OverQuota)
 
 
 A = Quota("namespace", "a", slices=4)
@@ -142,13 +127,6 @@ def test_a_kept_placement_takes_a_reservation_like_any_other() -> None:
     assert isinstance(other, Placement)
     assert (other.indices, other.reservation) == ((0,), "x")
     assert isinstance(ledger.place(again(slices=1, kept=None, reservation="y"), 0.0), OverQuota)
-
-
-def test_a_dry_run_of_a_kept_placement_leaves_no_trace() -> None:
-    ledger = ledger_of(gpu_node("n"))
-    before = books(ledger)
-    assert ledger.place(again(reservation=None), 0.0) == again(kept=None).demands.existing
-    assert books(ledger) == before
 
 
 @pytest.mark.parametrize("copies", ["ended by its pod", "still reserved"])

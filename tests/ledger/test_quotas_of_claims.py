@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kube.dra import CLAIM_NAME, DRIVER
 from kube.names import QUOTA_GATE, RESERVATION_ANNOTATION
@@ -23,9 +19,7 @@ from modes.facts import PodFact
 from modes.fraction import Fraction
 from modes.registry import MODES
 from modes.resource_names import ResourceNames
-from tests.effort import by_turns
-from tests.ledger.cluster import gpu_node, request_of
-from tests.ledger.snapshot import books
+from tests.ledger.cluster import request_of
 
 [CLAIMED] = [name for name, mode in MODES.items() if mode.is_claimed]
 SMALL, LARGE = 40960, 81920
@@ -37,7 +31,6 @@ MOST = {HALF: (4, 40960), WHOLE: (8, 81920), FIFTH: (2, 16384), TWO_QUARTERS: (4
 """Slices and MiB that a pod counts while cards of 40 and of 80 GiB are offered, and it has no node."""
 SLICES = Quota("namespace", "red", slices=8)
 MEMORY = Quota("namespace", "red", memory_mib=81920)
-PODS = Quota("queue", "q", max_pods=2)
 
 
 def offer(node: str, *sizes: int, name: str = "") -> OfferedSlice:
@@ -157,16 +150,6 @@ def test_a_card_that_no_two_claims_can_share_counts_too() -> None:
     assert ledger.used_of(MEMORY).memory == GpuMemory(LARGE)
 
 
-def test_a_pod_of_another_mode_is_held_to_what_claims_use_and_takes_their_place() -> None:
-    ledger = ledger_with(*OFFERS)
-    ledger.set_pod(pod_of("p", WHOLE, Placement((), 0, ()), node="large"))
-    ledger.set_node(gpu_node("n", gpus=(), pool="nvidia.com/gpu", pooled=8, pooled_gpus=1))
-    pooled = request_of(Fraction(1, 8), mode="pooled", namespace="red", quotas=(SLICES,))
-    assert ledger.place(pooled, 0.0) == OverQuota(SLICES, 8, 1, 8, "slices")
-    ledger.remove_pod(("red", "p"))
-    assert ledger.used_of(SLICES).slices == 0
-
-
 def test_claims_take_no_room_and_are_only_counted_as_waiting() -> None:
     ledger = ledger_with(*OFFERS)
     ledger.place(asking(HALF, SLICES, reservation="r"), 0.0)
@@ -197,14 +180,6 @@ def test_only_the_pods_own_reservation_spares_it_from_being_counted_twice(change
     assert isinstance(ledger.place(again, 0.0), OverQuota if changes or fraction is FIFTH else Placement)
 
 
-def test_sizes_of_cards_that_a_pod_brings_are_not_believed() -> None:
-    ledger = ledger_with(*OFFERS)
-    brings = Placement((), 0, (), cards=(1, 2))
-    answer = ledger.place(asking(MIB, SLICES, existing=brings, reservation="r"), 0.0)
-    assert isinstance(answer, Placement)
-    assert answer.cards == (SMALL, LARGE)
-
-
 def test_a_pod_over_its_quota_waits_at_the_gate_and_goes_when_there_is_room() -> None:
     ledger = ledger_with(*OFFERS)
     ledger.line.state = "open"
@@ -221,131 +196,3 @@ def test_a_pod_over_its_quota_waits_at_the_gate_and_goes_when_there_is_room() ->
     ledger.remove_pod(("red", "first"))
     due = [pod.name for pod in ledger.line.due(lambda *_: (SLICES,), "policies") if pod is not None]
     assert due == ["second"]
-
-
-@dataclass
-class Cluster:
-    """What the API server has, what the controller has seen of it, and what was promised."""
-
-    ledger: Ledger = field(default_factory=lambda: ledger_with(*OFFERS))
-    stored: dict[str, tuple[Fraction, PodFact]] = field(default_factory=dict)
-    events: list[tuple[str, PodFact | None]] = field(default_factory=list)
-    promised: dict[str, tuple[Fraction, Placement]] = field(default_factory=dict)
-
-    def review(self, name: str, fraction: Fraction) -> None:
-        found = self.ledger.place(asking(fraction, SLICES, MEMORY, reservation=uid(name), pod=name), 0.0)
-        if isinstance(found, Placement):
-            self.promised[name] = fraction, found
-
-    def create(self, name: str) -> None:
-        if name in self.promised and name not in self.stored:
-            fraction, placement = self.promised.pop(name)
-            pod = pod_of(name, fraction, placement)
-            self.stored[name] = fraction, pod
-            self.events.append((name, pod))
-
-    def delete(self, name: str) -> None:
-        if self.stored.pop(name, None) is not None:
-            self.events.append((name, None))
-
-    def watch(self) -> None:
-        if self.events:
-            name, pod = self.events.pop(0)
-            if pod is None:
-                self.ledger.remove_pod(("red", name))
-            else:
-                self.ledger.set_pod(pod)
-
-    def check(self) -> None:
-        real = [fraction for fraction, _ in self.stored.values()]
-        real += [fraction for fraction, _ in self.promised.values()]
-        assert sum(MOST[fraction][0] for fraction in real) <= 8
-        assert sum(MOST[fraction][1] for fraction in real) <= 81920
-
-
-def uid(name: str) -> str:
-    return f"{UID[:-4]}{int(name):04}"
-
-
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(["review", "review", "create", "create", "delete", "watch", "watch"]),
-        st.integers(0, 9),
-        st.sampled_from(list(MOST)),
-    ),
-    max_size=by_turns("ledger", usual=60, full=200),
-)
-
-
-@given(STEPS)
-def test_no_order_of_reviews_watch_events_and_deletions_passes_a_quota(
-    steps: list[tuple[str, int, Fraction]],
-) -> None:
-    cluster = Cluster()
-    for number, (step, which, fraction) in enumerate(steps):
-        if step == "review":
-            cluster.review(str(number), fraction)
-        elif step == "create":
-            cluster.create(([*cluster.promised] or ["0"])[which % max(1, len(cluster.promised))])
-        elif step == "delete":
-            cluster.delete(([*cluster.stored] or ["0"])[which % max(1, len(cluster.stored))])
-        else:
-            cluster.watch()
-        cluster.check()
-    while cluster.events:
-        cluster.watch()
-    used = sum(MOST[fraction][0] for fraction, _ in cluster.stored.values())
-    reserved = sum(MOST[fraction][0] for fraction, _ in cluster.promised.values())
-    assert cluster.ledger.used_of(SLICES).slices == used + reserved
-
-
-CHANGES = st.lists(
-    st.one_of(
-        st.tuples(
-            st.just("pod"),
-            st.integers(0, 5),
-            st.sampled_from(list(MOST)),
-            st.sampled_from([None, "small", "large", "gone"]),
-        ),
-        st.tuples(st.just("end"), st.integers(0, 5)),
-        st.tuples(
-            st.just("offer"), st.sampled_from(["small", "large"]), st.sampled_from([SMALL, LARGE, 24576])
-        ),
-        st.tuples(st.just("withdraw"), st.sampled_from(["small", "large"])),
-        st.tuples(st.just("count")),
-    ),
-    max_size=30,
-)
-
-
-@given(CHANGES)
-def test_a_ledger_kept_by_events_counts_as_one_built_from_a_list(changes: list[tuple[object, ...]]) -> None:
-    kept = ledger_with()
-    pods: dict[str, PodFact] = {}
-    offers: dict[str, OfferedSlice] = {}
-    for kind, *rest in changes:
-        if kind == "pod":
-            number, fraction, node = rest
-            cards = (SMALL, LARGE) if needs_sizes(fraction, DRIVER) else ()
-            pod = pod_of(f"p{number}", fraction, Placement((), 0, (), cards=cards), node=node)
-            pods[pod.name] = pod
-            kept.set_pod(pod)
-        elif kind == "end":
-            pods.pop(f"p{rest[0]}", None)
-            kept.remove_pod(("red", f"p{rest[0]}"))
-        elif kind == "offer":
-            found = offer(str(rest[0]), rest[1])
-            offers[found.name] = found
-            kept.put_offer(found)
-        elif kind == "withdraw":
-            offers.pop(str(rest[0]), None)
-            kept.remove_offer(str(rest[0]))
-        kept.used_of(SLICES)
-        if kind == "count":
-            kept.count_again()
-    while kept.count_again():
-        pass
-    rebuilt = ledger_with(*offers.values())
-    rebuilt.replace((), pods.values())
-    rebuilt.used_of(SLICES)
-    assert books(kept) == books(rebuilt)

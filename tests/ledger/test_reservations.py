@@ -6,7 +6,7 @@ import pytest
 
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement
-from ledger.view import GpuView, Holding, PendingView
+from ledger.view import Holding, PendingView
 from modes.units import POOL
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
 from tests.ledger.snapshot import books
@@ -88,13 +88,6 @@ def test_a_pod_that_comes_later_than_its_reservation_counts_once() -> None:
     assert books(ledger) == books(ledger_of(gpu_node("a", 1)))
 
 
-def test_asking_again_under_the_same_name_moves_the_one_reservation() -> None:
-    ledger = ledger_of(gpu_node("a", 1))
-    for slices in (8, 3, 5):
-        ledger.place(eighths(slices, reservation="r"), 0.0)
-    assert shares(ledger) == (Holding("default", "r", "reservation", 5),)
-
-
 def test_what_a_lost_gpu_leaves_is_shown_as_over_and_not_hidden() -> None:
     ledger = ledger_of(gpu_node("a", 1), holders=(holder("p", "a", (0, 6)), holder("q", "a", (1, 4))))
     ledger.set_node(gpu_node("a", 1, gpus=((0, 4),)))
@@ -107,21 +100,6 @@ def test_what_a_lost_gpu_leaves_is_shown_as_over_and_not_hidden() -> None:
     answer = ledger.place(eighths(1), 0.0)
     assert isinstance(answer, Placement)
     assert answer.node is None
-
-
-def test_the_view_shows_cordons_pools_and_products() -> None:
-    labels = {"nvidia.com/gpu.product": "NVIDIA-A10", "nvidia.com/gpu.memory": "23028"}
-    ledger = ledger_of(
-        gpu_node("a", 1, labels=labels, cordoned=frozenset({0}), pooled=16, pooled_gpus=2),
-        gpu_node("cpu-only", 0),
-        holders=(holder("p", "a", pooled=3),),
-    )
-    (view,) = ledger.view().nodes
-    assert (view.name, view.product, view.slices_per_gpu) == ("a", "NVIDIA-A10", 8)
-    assert view.gpus == (
-        GpuView(0, 8, (), cordoned=True),
-        GpuView(None, 16, (Holding("default", "p", "holder", 3),)),
-    )
 
 
 def test_a_pod_that_is_known_already_takes_no_reservation_of_a_later_one() -> None:

@@ -52,13 +52,3 @@ def test_reservations_that_are_over_end_a_bounded_number_at_a_time() -> None:
     assert ledger.expire(100.0)
     assert not ledger.expire(100.0)
     assert ledger.totals().used == 0
-
-
-def test_slices_of_cordoned_gpus_and_of_unusable_nodes_are_not_free():
-    ledger = ledger_of(
-        gpu_node("open"),
-        gpu_node("cordoned", cordoned=frozenset({1})),
-        gpu_node("down", usable=False),
-    )
-    totals = ledger.totals()
-    assert (totals.capacity, totals.free) == (48, 24)

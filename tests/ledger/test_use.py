@@ -78,33 +78,14 @@ def test_the_time_says_over_which_period_it_was_measured(since, period):
     assert time_text(ShareUse(1000, 0, 0, 0, 3, since), NOW) == f"3 % {period}"
 
 
-CARDS = NodeView(
-    "n",
-    usable=True,
-    slices_per_gpu=0,
-    gpu_mib=None,
-    product=None,
-    gpus=(),
-    cards=(
-        CardView(
-            node="n",
-            driver=DRIVER,
-            device="gpu-0",
-            uuid="GPU-a",
-            model="",
-            taint="",
-            memory_mib=81920,
-            claimed_mib=20480,
-            free_mib=61440,
-            claims=3,
-            shares=(
-                CardShare("team", "c-1", "train", 10240, "nightly"),
-                CardShare("team", "c-2", "eval", 8192),
-                CardShare("team", "c-3", "", 2048),
-            ),
-        ),
-    ),
+SHARES = (
+    CardShare("team", "c-1", "train", 10240, "nightly"),
+    CardShare("team", "c-2", "eval", 8192),
+    CardShare("team", "c-3", "", 2048),
 )
+MIB = {"memory_mib": 81920, "claimed_mib": 20480, "free_mib": 61440, "claims": 3, "shares": SHARES}
+CARD = CardView(node="n", driver=DRIVER, device="gpu-0", uuid="GPU-a", model="", taint="", **MIB)
+CARDS = NodeView("n", usable=True, slices_per_gpu=0, gpu_mib=None, product=None, gpus=(), cards=(CARD,))
 
 
 def test_what_pods_use_of_claimed_cards_is_found_by_the_number_that_the_agent_gives_the_card():

@@ -91,9 +91,12 @@ def test_the_profiles_that_an_agent_reports_count_before_the_table_and_where_the
     small = MigProfile("1g.34gb", 1, 1, 34048, (0, 1, 2, 3, 4, 5, 6), 7)
     card = card_of_profiles("NVIDIA B300", [MigProfile("3g.135gb", 3, 4, 137088, (0, 4), 2), small])
     assert (card.compute, card.memory, card.profiles[0]) == (3, 8, small)
-    node_of_it = node("NVIDIA-B300", ("1g.34gb", 7), reported_mig=card)
-    assert Mig.fit(node_of_it, Fraction.of_memory(34000, 8)) == 7
-    assert Mig.fit(node("NVIDIA-B300", ("1g.34gb", 7)), Fraction.of_memory(34000, 8)) == 0
+    offered = [
+        (found.product, found.mig_card, Mig.resource_units(found))
+        for found in (node("NVIDIA-B300", ("1g.34gb", 7), reported_mig=each) for each in (card, None))
+    ]
+    [known], unknown = [Mig.instances(Fraction.of_memory(34000, 8), [each]) for each in offered]
+    assert (known.profile.name, unknown) == ("1g.34gb", [])
     assert node(A100_80, reported_mig=card).mig_card is card
 
 
@@ -140,7 +143,5 @@ def test_what_none_holds_is_said_with_what_to_do(share, offers, why):
     assert Mig.none_holds(fraction, offers).startswith(why)
 
 
-def test_a_node_holds_as_many_pods_as_it_has_instances_of_the_profile_that_they_get():
-    offering = node(A100_80, ("1g.10gb", 3), ("2g.20gb", 2))
-    assert [Mig.fit(offering, Fraction(slices, 8)) for slices in (1, 2, 3)] == [3, 2, 0]
-    assert Mig.slices(offering) == 5
+def test_the_instances_of_all_profiles_are_counted():
+    assert Mig.gpu_count(node(A100_80, ("1g.10gb", 3), ("2g.20gb", 2))) == (5, 0)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = ROOT / ".github" / "workflows"
-ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.7"
+(ACTIONLINT,) = re.findall(r"^ACTIONLINT := (\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
 LOCKED = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;]+)", re.MULTILINE)
 
 

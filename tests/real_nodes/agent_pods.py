@@ -16,6 +16,7 @@ from testbed.nvidia.cards import Card
 from testbed.process import eventually
 from tests.conftest import Say
 from tests.real_nodes.conftest import CLUSTER
+from tests.real_nodes.pods import environment, inside
 
 NODE = "gpu-node-1"
 SMALL, LARGE = 0, 1
@@ -109,16 +110,11 @@ class Pods:
 
     def inside(self, name: str, *command: str, container: str = "main") -> str:
         """Run a command in a container and return what it prints."""
-        ended = self._cluster.kubectl(
-            "exec", "--namespace=default", name, f"--container={container}", "--", *command
-        )
-        assert ended.code == 0, ended.stderr
-        return ended.stdout
+        return inside(self._cluster, name, *command, container=container, namespace="default")
 
     def environment(self, name: str, container: str = "main") -> dict[str, str]:
         """The variables of a container's first process."""
-        text = self.inside(name, "cat", "/proc/1/environ", container=container)
-        return dict(line.split("=", 1) for line in text.split("\0") if line)
+        return environment(self._cluster, name, container=container, namespace="default")
 
     def held(self) -> dict[tuple[str, str], int]:
         """Slices by pod and resource, as the kubelet's books have them."""

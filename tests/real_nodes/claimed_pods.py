@@ -4,8 +4,7 @@ from kube.names import PREFIX
 from testbed.api import Object
 from testbed.nodes.cluster import RealCluster
 from testbed.process import eventually
-from tests.real_nodes.conftest import WORK
-from tests.real_nodes.test_agent_chart import LIMIT, environment, inside, labelled, phase
+from tests.real_nodes.pods import LIMIT, WORK, cards, environment, labelled, phase
 
 API = "resource.k8s.io/v1"
 
@@ -51,7 +50,7 @@ class ClaimedPods:
 
     def card(self, name: str) -> str:
         """The device node of the one card that a pod has."""
-        [card] = inside(self._cluster, name, "sh", "-c", "ls /dev/nvidia[0-9]").split()
+        [card] = cards(self._cluster, name)
         return card
 
     def limit(self, name: str) -> str | None:

@@ -13,7 +13,6 @@ from testbed.registration import OWN_NAMESPACE
 
 HERE = Path(__file__).parent
 CLUSTER = pytest.StashKey[RealCluster]()
-WORK = "work"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

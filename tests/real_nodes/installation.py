@@ -1,15 +1,11 @@
 """The product as an admin installs it, with its pods to look into."""
 
-import re
-import signal
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
-from testbed.api import ApiError, Object
+from testbed.api import Object
 from testbed.chart import RELEASE, Helm
 from testbed.command import Output
 from testbed.nodes.cluster import RealCluster
@@ -36,7 +32,6 @@ class Pod:
     uid: str
     node: str
     address: str
-    ready_after_s: float
     restarts: int
 
 
@@ -111,31 +106,6 @@ class Installation:
         node = self.cluster.nodes[pod.node]
         node.sandbox.check("kill", "-KILL", self.processes(pod)[0])
 
-    def exhaust_memory(self, pod: Pod) -> None:
-        """Use up a pod's memory limit from inside its control group, so that the kernel kills its process.
-
-        Of all processes in the group the kernel takes the one with the highest score, so the pod's gets that.
-        What allocates dies in its turn, because nothing else is left to kill.
-        """
-        script = """group=/sys/fs/cgroup/memory$(sed --quiet 's/^[0-9]*:memory://p' /proc/$0/cgroup)
-            echo 1000 > /proc/$0/oom_score_adj
-            echo $$ > $group/cgroup.procs
-            exec tail /dev/zero"""
-        node = self.cluster.nodes[pod.node]
-        ended = node.sandbox.run("bash", "-c", script, self.processes(pod)[0])
-        assert ended.code in {-signal.SIGKILL, 128 + signal.SIGKILL}, ended.stderr
-
-    def killed_for_memory(self, pod: Pod) -> list[str]:
-        """What the kernel's log says of the pod's programs that it killed because the pod reached its limit.
-
-        Kubernetes' own word for it, OOMKilled, needs notices that no containerd gets in a sandbox.
-        """
-        log = subprocess.run(["dmesg"], capture_output=True, text=True, errors="replace", check=True).stdout
-        limit_of_pod = re.compile(
-            rf"oom-kill:constraint=CONSTRAINT_MEMCG,.*oom_memcg=[^,]*pod{pod.uid}.*task=python3,"
-        )
-        return [line for line in log.splitlines() if limit_of_pod.search(line)]
-
     def processes(self, pod: Pod) -> list[str]:
         """Pids of a pod's processes that run the product, the oldest first, as the node counts."""
         script = f"""for found in $(grep --files-with-matches --no-messages {pod.uid} /proc/[0-9]*/cgroup); do
@@ -144,40 +114,16 @@ class Installation:
         done; true"""
         return sorted(self.cluster.nodes[pod.node].sandbox.check("bash", "-c", script).split(), key=int)
 
-    def resident_mib(self, pod: Pod) -> int:
-        """Memory of all processes of a pod's container."""
-        script = "cat /sys/fs/cgroup/memory/memory.stat"
-        output = self.exec(pod.name, "sh", "-c", script).stdout
-        [rss] = [int(line.split()[1]) for line in output.splitlines() if line.startswith("total_rss ")]
-        return rss // 2**20
-
 
 def _pod(found: Object) -> Pod:
-    conditions = {c["type"]: c for c in found["status"].get("conditions", []) if c["status"] == "True"}
-    created = _moment(found["metadata"]["creationTimestamp"])
-    ready = conditions.get("Ready")
     statuses = found["status"].get("containerStatuses", [])
     return Pod(
         name=found["metadata"]["name"],
         uid=found["metadata"]["uid"],
         node=found["spec"]["nodeName"],
         address=found["status"]["podIP"],
-        ready_after_s=_moment(ready["lastTransitionTime"]) - created if ready else float("inf"),
         restarts=sum(status["restartCount"] for status in statuses),
     )
-
-
-def _moment(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
-
-
-def refused(call) -> str | None:
-    """The API server's words if it refuses; None if it does not."""
-    try:
-        call()
-    except ApiError as error:
-        return str(error)
-    return None
 
 
 def until(moment: float) -> None:

@@ -20,10 +20,9 @@ NUMBERS = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """One create: whether of a labelled pod, how long it took, and the error where there was one."""
+    """One create: whether of a labelled pod, and the error where there was one."""
 
     labelled: bool
-    seconds: float
     error: str
 
 
@@ -98,9 +97,8 @@ class Load:
                 return
             name = f"load-{next(NUMBERS)}"
             pod = task(name, command="sleep 2") if labelled else plain(name)
-            started = time.monotonic()
             error = self._refusal(pod, dry_run=labelled and turn % RUNS_EVERY > 0)
-            self.creations.append(Creation(labelled, time.monotonic() - started, error))
+            self.creations.append(Creation(labelled, error))
 
     def _refusal(self, pod: Object, *, dry_run: bool) -> str:
         try:

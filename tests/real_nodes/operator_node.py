@@ -10,16 +10,14 @@ import yaml
 from testbed.api import ApiError, Object
 from testbed.chart import CHART, RELEASE
 from testbed.nodes.cluster import RealCluster
-from testbed.nodes.stub_images import WORKLOAD
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
 from tests.real_nodes.agent_pods import GPUS, NODE
-from tests.real_nodes.conftest import WORK
 from tests.real_nodes.installation import READY_S, VALUES, Installation
+from tests.real_nodes.pods import LIMIT, WORK, cards, environment, inside
 
 PAGE = CHART.parents[1] / "docs" / "getting-started" / "gpu-operator.md"
 PLUGIN, CLIENT = "nvidia.com/gpu.deploy.device-plugin", "nvidia.com/gpu.deploy.client"
-LIMIT = "CUDA_DEVICE_MEMORY_LIMIT_0"
 SLICES = ("nvidia.com/gpu-0", "nvidia.com/gpu-1")
 HELD = {"key": "clearml-injector.io/agent-not-ready", "effect": "NoSchedule"}
 WHOLE = 8
@@ -45,24 +43,6 @@ def offered(cluster: RealCluster) -> list[str | None]:
     return [found.get(name) for name in ("nvidia.com/gpu", *SLICES)]
 
 
-def pod(name: str, labels: Mapping[str, str], **resources: str) -> Object:
-    """A pod of one container that sleeps."""
-    container = {"name": "main", "image": WORKLOAD, "imagePullPolicy": "Never", "command": ["sleep", "3600"]}
-    limits = {"limits": {f"nvidia.com/{key}": count for key, count in resources.items()}}
-    spec = {"terminationGracePeriodSeconds": 0, "containers": [{**container, "resources": limits}]}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": dict(labels)},
-        "spec": spec,
-    }
-
-
-def share(name: str, fraction: str) -> Object:
-    """A pod with our label."""
-    return pod(name, {"clearml-injector/fraction": fraction})
-
-
 def run(cluster: RealCluster, wanted: Object) -> str:
     """Create a pod, wait until it runs, and return what tells its container from a later one."""
     name = wanted["metadata"]["name"]
@@ -76,31 +56,13 @@ def running(cluster: RealCluster, name: str) -> str | None:
     return found.get("containerID") if "running" in found.get("state", {}) else None
 
 
-def inside(cluster: RealCluster, name: str, *command: str) -> str:
-    """Run a command in a pod."""
-    ended = cluster.kubectl("exec", f"--namespace={WORK}", name, "--", *command)
-    assert ended.code == 0, ended.stderr
-    return ended.stdout
-
-
-def cards(cluster: RealCluster, name: str) -> list[str]:
-    """The device nodes of cards that a pod has."""
-    return inside(cluster, name, "sh", "-c", "ls /dev/nvidia[0-9]").split()
-
-
-def limit(cluster: RealCluster, name: str) -> str | None:
-    """The limit in the environment of a pod's first process."""
-    variables = inside(cluster, name, "cat", "/proc/1/environ").split("\0")
-    return dict(each.split("=", 1) for each in variables if each).get(LIMIT)
-
-
 def has_share(cluster: RealCluster, name: str, eighths: int) -> None:
     """See that a pod has one card, its limit, and the limiter; a whole card has no limit."""
     [card] = cards(cluster, name)
     if eighths == WHOLE:
-        assert limit(cluster, name) is None
+        assert LIMIT not in environment(cluster, name)
         return
-    assert limit(cluster, name) == f"{GPUS[int(card[-1])].memory_mib * eighths // 8}m"
+    assert environment(cluster, name)[LIMIT] == f"{GPUS[int(card[-1])].memory_mib * eighths // 8}m"
     assert inside(cluster, name, "cat", "/etc/ld.so.preload").strip() == "/usr/local/vgpu/libvgpu.so"
 
 

@@ -17,34 +17,25 @@ from testbed.nodes.stub_images import WORKLOAD
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE, probe, refuses
 from tests.conftest import Say
-from tests.effort import by_turns
 from tests.real_nodes.agent_pods import GPUS, NODE, agent_cluster
-from tests.real_nodes.conftest import WORK
 from tests.real_nodes.installation import COMPONENTS, READY_S, Installation
 from tests.real_nodes.operator_node import (
     CLIENT,
     HELD,
     PLUGIN,
-    cards,
-    discover_features,
-    each_slice_is_held_once,
     gpu_node,
     has_share,
     is_let_in,
-    libraries,
     of_page,
     offered,
-    pod,
-    ready_agents,
     rolled_out,
     run,
     running,
     serve,
     set_label,
-    share,
     taints,
-    until_another_serves,
 )
+from tests.real_nodes.pods import WORK, cards, labelled, pod
 
 OPERATOR = "gpu-operator"
 USUAL_SOCKET = "/run/containerd/containerd.sock"
@@ -120,7 +111,7 @@ def device_plugin(agent: AgentOnNode) -> Object:
 
 def test_the_walk_of_the_page(installation, cluster):
     # Nothing changed yet: NVIDIA's plugin serves, and a pod of before holds a card.
-    whole = run(cluster, pod("whole", {}, gpu="1"))
+    whole = run(cluster, pod("whole", {}, resources={"limits": {"nvidia.com/gpu": "1"}}))
     [of_whole] = cards(cluster, "whole")
     assert (offered(cluster), installation.objects("agent"), taints(cluster)) == (["2", None, None], [], [])
 
@@ -135,7 +126,7 @@ def test_the_walk_of_the_page(installation, cluster):
     assert gpu_node(cluster)["gpus"][held]["why"].startswith(f"pod {WORK}/whole holds it as nvidia.com/gpu")
 
     eventually(lambda: not refuses(probe(cluster.api, WORK)), "labelled pods are let in", 60)
-    first = run(cluster, share("first", "0.125"))
+    first = run(cluster, labelled("first", "0.125"))
     has_share(cluster, "first", 1)
     assert cards(cluster, "first") != [of_whole]
 
@@ -156,135 +147,13 @@ def test_the_walk_of_the_page(installation, cluster):
     cluster.api.delete("Pod", "first", WORK)
 
 
-LAYOUTS = {
-    "operator with its NRI plugin, no runtime class": {"runtimeClassName": "", "privileged": True},
-    "driver of the node's own": {"driverRoot": "/"},
-    "driver and toolkit of the node's own": {
-        "driverRoot": "/",
-        "toolkitDir": "/usr/bin",
-        "runtimeClassName": "",
-    },
-}
-
-
-@pytest.mark.parametrize("layout", list(LAYOUTS)[: by_turns("real_nodes", usual=1, full=len(LAYOUTS))])
-def test_a_share_on_a_node_of_another_layout(installation, cluster, layout):
-    agent = LAYOUTS[layout]
-    set_label(cluster, PLUGIN, "false")
-    if agent.get("driverRoot") == "/":
-        cluster.nodes[NODE].agent.install_on_host()
-    serve(installation, **agent)
-    run(cluster, share("laid-out", "0.250"))
-    has_share(cluster, "laid-out", 2)
-    cluster.api.delete("Pod", "laid-out", WORK)
-
-
-EIGHTHS = {f"{number / 8:.3f}": number for number in range(1, 9)}
-TOGETHER = ((8, 7, 1), (6, 2, 5, 3), (4, 4, 4, 4))[: by_turns("real_nodes", usual=1, full=3)]
-"""Shares that fill both cards."""
-
-
-def test_shares_of_every_size_fill_the_cards(installation, cluster):
-    set_label(cluster, PLUGIN, "false")
-    # Of unequal cards NVIDIA's GPU feature discovery labels any; the agent limits by each card's own memory.
-    assert discover_features(cluster)["nvidia.com/gpu.memory"] in {str(card.memory_mib) for card in GPUS}
-    serve(installation, policies={"default": {"limits": {"from": "agent"}, "fractions": EIGHTHS}})
-    eventually(lambda: is_let_in(cluster, share("whole", "1.000")), "the policy is in force", READY_S)
-    for sizes in TOGETHER:
-        names = {f"share-{number}": size for number, size in enumerate(sizes)}
-        for name, size in names.items():
-            run(cluster, share(name, f"{size / 8:.3f}"))
-        for name, size in names.items():
-            has_share(cluster, name, size)
-        each_slice_is_held_once(cluster)
-        for name in names:
-            cluster.api.delete("Pod", name, WORK)
-        eventually(lambda: not cluster.held_slices(), "no slice is held", 60)
-
-
-def resident(cluster: RealCluster) -> str | None:
-    """The name of the Deployment's pod, where it runs."""
-    found = cluster.api.list("Pod", WORK, labels="app=resident")
-    names = [each["metadata"]["name"] for each in found if "deletionTimestamp" not in each["metadata"]]
-    return next((name for name in names if running(cluster, name)), None)
-
-
-def deployment(fraction: str) -> Object:
-    """A Deployment of one pod with a share."""
-    template = share("resident", fraction)
-    labels = {**template["metadata"]["labels"], "app": "resident"}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "resident"},
-        "spec": {
-            "selector": {"matchLabels": {"app": "resident"}},
-            "template": {"metadata": {"labels": labels}, "spec": template["spec"]},
-        },
-    }
-
-
-@pytest.mark.timeout(900, func_only=True)
-def test_a_share_through_an_upgrade_of_the_driver_a_reboot_and_opting_out(installation, cluster):
-    set_label(cluster, PLUGIN, "false")
-    serve(installation)
-    eventually(lambda: is_let_in(cluster, share("tried", "0.125")), "labelled pods are let in", READY_S)
-    cluster.api.create(deployment("0.125"), WORK)
-    name = eventually(lambda: resident(cluster), "the share runs", READY_S)
-    before = running(cluster, name)
-    assert libraries(cluster, name) == {"595.71.05"}
-
-    # As the operator's driver manager does it.
-    of_before = ready_agents(installation)
-    set_label(cluster, CLIENT, "paused-for-driver-upgrade")
-    eventually(lambda: not installation.objects("agent"), "the agent's pod is gone", 90)
-    cluster.nodes[NODE].agent.upgrade_driver("615.10.02")
-    assert taints(cluster) == []
-    set_label(cluster, CLIENT, "true")
-    until_another_serves(installation, of_before)
-    assert running(cluster, name) == before
-
-    # What starts again gets the files of the new driver, under the name that it was given.
-    cluster.nodes[NODE].ctr("tasks", "kill", "--signal=SIGKILL", before.removeprefix("containerd://"))
-    eventually(lambda: running(cluster, name) not in {None, before}, "it starts again", 90)
-    assert libraries(cluster, name) == {"615.10.02"}
-    has_share(cluster, name, 1)
-
-    # The folder of CDI specifications is empty then.
-    of_before = ready_agents(installation)
-    cluster.reboot(NODE, agent=False)
-    show_socket(cluster)
-    until_another_serves(installation, of_before)
-    eventually(lambda: not refuses(probe(cluster.api, WORK)), "labelled pods are let in", READY_S)
-    name = eventually(lambda: resident(cluster), "the share runs again", READY_S)
-    has_share(cluster, name, 1)
-    assert libraries(cluster, name) == {"615.10.02"}
-    run(cluster, share("neighbor", "0.875"))
-    has_share(cluster, "neighbor", 7)
-    each_slice_is_held_once(cluster)
-    cluster.api.delete("Pod", "neighbor", WORK)
-
-    # NVIDIA's plugin knows nothing of the share: nobody else may get its card.
-    set_label(cluster, PLUGIN, "true")
-    eventually(lambda: offered(cluster) == ["2", "0", "0"], "NVIDIA's plugin is back", READY_S)
-    eventually(lambda: taints(cluster) == [HELD], "the node is held for the share", 60)
-    has_share(cluster, name, 1)
-    cluster.api.create(pod("neighbour", {}, gpu="1"), WORK)
-    eventually(lambda: "untolerated taint" in str(why_pending(cluster, "neighbour")), "it waits", 60)
-    cluster.api.delete("Deployment", "resident", WORK, "apps/v1")
-    eventually(lambda: running(cluster, "neighbour"), "it runs when the share has ended", 120)
-    assert len(cards(cluster, "neighbour")) == 1
-    assert taints(cluster) == []
-    cluster.api.delete("Pod", "neighbour", WORK)
-
-
 @pytest.mark.timeout(900, func_only=True)
 def test_moving_to_claims_and_back_leaves_pods_that_run_alone(installation, cluster):
     set_label(cluster, PLUGIN, "false")
     serve(installation)
-    eventually(lambda: is_let_in(cluster, share("tried", "0.125")), "labelled pods are let in", READY_S)
-    before = {name: run(cluster, share(name, "0.875")) for name in ("stays", "ends")}
-    cluster.api.create(share("waits", "0.500"), WORK)
+    eventually(lambda: is_let_in(cluster, labelled("tried", "0.125")), "labelled pods are let in", READY_S)
+    before = {name: run(cluster, labelled(name, "0.875")) for name in ("stays", "ends")}
+    cluster.api.create(labelled("waits", "0.500"), WORK)
 
     # As the page is written, on this release of Kubernetes.
     installation.helm.apply(of_page(offer="auto"))
@@ -295,7 +164,7 @@ def test_moving_to_claims_and_back_leaves_pods_that_run_alone(installation, clus
     [freed] = cards(cluster, "ends")
     cluster.api.delete("Pod", "ends", WORK)
     eventually(lambda: len(cluster.dra_devices(NODE)) == 1, "its card is offered", READY_S)
-    run(cluster, share("claimed", "0.500"))
+    run(cluster, labelled("claimed", "0.500"))
     assert cards(cluster, "claimed") == [freed]
     has_share(cluster, "claimed", 4)
     has_share(cluster, "stays", 7)
@@ -307,7 +176,7 @@ def test_moving_to_claims_and_back_leaves_pods_that_run_alone(installation, clus
     eventually(lambda: not cluster.api.list("ResourceClaim", WORK, "resource.k8s.io/v1"), "no claim is left")
     serve(installation)
     eventually(lambda: gets_claim(cluster) is False, "new pods get slices", READY_S)
-    run(cluster, share("last", "0.500"))
+    run(cluster, labelled("last", "0.500"))
     has_share(cluster, "last", 4)
     cluster.api.delete("Pod", "last", WORK)
 
@@ -315,12 +184,7 @@ def test_moving_to_claims_and_back_leaves_pods_that_run_alone(installation, clus
 def gets_claim(cluster: RealCluster) -> bool | None:
     """Whether a labelled pod that is created now would get a claim; None if it is refused."""
     try:
-        made = cluster.api.create(share("tried", "0.125"), WORK, dry_run=True)
+        made = cluster.api.create(labelled("tried", "0.125"), WORK, dry_run=True)
     except ApiError:
         return None
     return "resourceClaims" in made["spec"]
-
-
-def why_pending(cluster: RealCluster, name: str) -> object:
-    """What the scheduler says of a pod."""
-    return cluster.api.get("Pod", name, WORK)["status"].get("conditions")

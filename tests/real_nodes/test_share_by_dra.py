@@ -8,9 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kube.dra import CLAIM_NAME, DRIVER
+from kube.dra import CLAIM_NAME
 from kube.names import GPU_NODES_PATH
-from testbed.api import ApiError, Object
 from testbed.chart import Helm
 from testbed.nodes.agent import chart_values
 from testbed.nodes.cluster import RealCluster
@@ -19,10 +18,9 @@ from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
 from tests.conftest import Say
 from tests.real_nodes.agent_pods import GPUS, NODE, agent_cluster
-from tests.real_nodes.claimed_pods import API, ClaimedPods, claims, consumed
-from tests.real_nodes.conftest import WORK
+from tests.real_nodes.claimed_pods import ClaimedPods, consumed
 from tests.real_nodes.installation import READY_S, VALUES, Installation
-from tests.real_nodes.test_agent_chart import LIMIT, inside, labelled, waits
+from tests.real_nodes.pods import LIMIT, WORK, inside, labelled
 from tests.real_nodes.use import MEASURED_S, run
 
 POLICY = {
@@ -73,13 +71,6 @@ def used(cluster: RealCluster) -> dict[str, dict]:
     return {each["pod"]: each for each in json.loads(run(cluster, "ledger", "--use", "-o", "json"))}
 
 
-def refusal(create, *arguments, **more) -> str:
-    """What the API server says of an object that it refuses."""
-    with pytest.raises(ApiError) as caught:
-        create(*arguments, **more)
-    return str(caught.value)
-
-
 def test_a_labelled_pod_gets_a_claim_and_half_of_its_card_whatever_it_says(cluster, pods):
     lifted = {LIMIT: "999999m", "LD_PRELOAD": "", "NVIDIA_VISIBLE_DEVICES": "all"}
     pods.run("half", "0.500", env=[{"name": name, "value": value} for name, value in lifted.items()])
@@ -121,54 +112,3 @@ def test_containers_of_a_pod_share_one_card_and_each_has_its_own_limit_that_its_
     share = eventually(lambda: used(cluster).get("shared"), "the ledger has the pod")
     assert (share["memoryMiB"], share["usedMiB"]) == (sum(parts.values()), 0)
     assert (share["claimedMiB"], share["cardMiB"]) == (sum(parts.values()), SIZES[card])
-
-
-def test_a_pod_that_does_not_fit_waits_and_runs_after_a_deletion(cluster, pods):
-    for name in ("first", "second"):
-        pods.run(name, "0.875")
-    assert sorted(map(pods.card, ("first", "second"))) == sorted(SIZES)
-    pods.create("third", "0.875")
-    eventually(lambda: waits(cluster, "third"), "the third waits")
-    freed = pods.card("first")
-    pods.delete("first")
-    pods.until_running("third")
-    assert pods.card("third") == freed
-    assert pods.limit("third") == f"{SIZES[freed] * 7 // 8}m"
-
-
-def test_an_unlabelled_pod_gets_nothing_of_the_device_class(cluster, pods):
-    pods.run("owner", "0.125")
-    [owned] = cluster.api.get("Pod", "owner", WORK)["spec"]["resourceClaims"]
-    request = {"name": "gpu", "exactly": {"deviceClassName": DRIVER}}
-    claimed = {"apiVersion": API, "kind": "ResourceClaim", "metadata": {"name": "own"}}
-    claimed["spec"] = {"devices": {"requests": [request]}}
-    said = "label the pod with clearml-injector/fraction"
-    assert said in refusal(cluster.api.create, claimed, WORK)
-    template = {**claimed, "kind": "ResourceClaimTemplate", "spec": {"spec": claimed["spec"]}}
-    assert said in refusal(cluster.api.create, template, WORK)
-    assert "set the label and remove the claim" in refusal(
-        cluster.api.create, unlabelled("borrower", resourceClaims=[owned]), WORK
-    )
-    by_class = {"resources": {"limits": {f"deviceclass.resource.kubernetes.io/{DRIVER}": "1"}}}
-    said = "set the label and remove the resource"
-    assert said in refusal(cluster.api.create, unlabelled("by-class", **by_class), WORK)
-
-
-def test_the_claim_of_a_pod_is_nobody_elses(cluster, pods):
-    pods.run("owner", "0.125")
-    [claim] = claims(cluster)
-    joining = {"name": "gpu", "resourceClaimName": claim["metadata"]["name"]}
-    with pytest.raises(ApiError, match="is for pods with the label"):
-        pods.create_as_it_is(unlabelled("joiner", resourceClaims=[joining]))
-    [claim] = claims(cluster)
-    assert [each["name"] for each in claim["status"]["reservedFor"]] == ["owner"]
-
-
-def unlabelled(name: str, **more) -> Object:
-    """A pod without a label, whose container uses the claims that it names or has these resources."""
-    named = more.pop("resourceClaims", [])
-    uses = {"resources": {"claims": [{"name": each["name"]} for each in named]}}
-    pod = labelled(name, "", **{**uses, **more})
-    pod["metadata"] = {"name": name}
-    pod["spec"] |= {"resourceClaims": named} if named else {}
-    return pod

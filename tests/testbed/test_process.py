@@ -7,11 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from testbed.process import (
     Process,
-    ProcessError,
     eventually,
     start_on_free_ports,
 )
@@ -45,26 +42,6 @@ def test_stop_ends_the_whole_group(tmp_path):
     assert gone(child)
 
 
-def test_a_process_with_grace_ends_in_its_own_way(tmp_path):
-    log = tmp_path / "polite.log"
-    process = Process(
-        [SHELL, "-c", f"trap 'echo bye; exit 3' TERM; echo up; while :; do {SLEEP} 0.05; done"],
-        log,
-        grace_s=20,
-    )
-    process.until_ready(lambda: "up" in log.read_text(), 20)
-    process.stop()
-    assert (process.exit_code, log.read_text()) == (3, "up\nbye\n")
-
-
-def test_a_process_that_ignores_sigterm_is_killed_when_its_grace_is_over(tmp_path):
-    log = tmp_path / "stubborn.log"
-    process = Process([SHELL, "-c", f"trap '' TERM; echo up; {SLEEP} 600"], log, grace_s=0.2)
-    process.until_ready(lambda: "up" in log.read_text(), 20)
-    process.stop()
-    assert process.exit_code == -signal.SIGKILL
-
-
 def test_a_process_does_not_outlive_a_parent_that_is_killed(tmp_path, monkeypatch, pytestconfig):
     monkeypatch.chdir(pytestconfig.rootpath)
     code = (
@@ -78,14 +55,6 @@ def test_a_process_does_not_outlive_a_parent_that_is_killed(tmp_path, monkeypatc
         assert not gone(child)
         parent.kill()
     eventually(lambda: gone(child), "the child is gone")
-
-
-def test_an_early_end_is_reported_with_the_log(tmp_path):
-    with (
-        Process([SHELL, "-c", "echo no such luck; exit 7"], tmp_path / "early.log") as process,
-        pytest.raises(ProcessError, match=r"^early ended with 7:\nno such luck$"),
-    ):
-        process.until_ready(lambda: False, 20)
 
 
 def test_a_taken_port_is_answered_with_another(tmp_path):

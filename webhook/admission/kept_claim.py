@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from kube.dra import CLAIM_NAME, DriverName
 from ledger.placement_request import Placement
 from modes.claim import ClaimedShare, is_order_of_choice, needs_sizes, template_name
@@ -46,12 +48,12 @@ def claimed_share(validated: Validated, cards: tuple[int, ...]) -> ClaimedShare:
     """Return what the claim of a pod asks for, on cards of these sizes."""
     policy, fraction, kinds = validated.policy, validated.fraction, validated.kinds
     any_card = policy.containers == "any-gpu" and fraction.containers > 1
-    return ClaimedShare(policy.mode.resource, fraction, cards, kinds, any_card, policy.claim_names)
+    return ClaimedShare(policy.mode.resource, fraction, cards, kinds, any_card)
 
 
 def driver_of(policy: EffectivePolicy) -> DriverName | None:
     """Return the driver of the claims under a policy; None in modes without claims."""
-    return policy.mode.resource if policy.mode.is_claimed else None
+    return cast(DriverName, policy.mode.resource) if policy.mode.is_claimed else None
 
 
 def _template_of(spec: PodSpec) -> str | None:

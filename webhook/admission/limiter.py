@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kube.device_keys import VISIBLE_DEVICES
-from kube.names import MAX_LABEL_VALUE
+from kube.names import GPU_MEMORY_LABEL, MAX_LABEL_VALUE
 from kube.quantity import parse_quantity
 from policies.model.effective import EffectiveLimiter
 from policies.model.limiters import InitContainerPart, VolumePart
@@ -131,6 +131,35 @@ def refuse_mounts(
             for at, (path, normal) in enumerate(ref.paths):
                 if normal.startswith(place) and is_at_or_below(normal, place) and at != ours:
                     return _mount_taken(ref.container, path)
+    return None
+
+
+_LEAVE_OUT = (
+    f"leave out its GPU amounts, the affinity to {GPU_MEMORY_LABEL}, and containers, volumes and mounts"
+    f" {OUR_NAMES}*"
+)
+
+
+def refuse_copy_from_elsewhere(memory_value: str) -> Denial:
+    """Refuse a restored copy of a pod that was admitted where there were other GPUs: it would never start."""
+    found = f"no node has GPUs of {memory_value} MiB, as where this pod was admitted first"
+    return Denial.of(Reason.NO_NODE, f"{found}: {_LEAVE_OUT}")
+
+
+def refuse_copy(
+    gpu_containers: Iterable[ContainerRef], limiter: EffectiveLimiter, existing: ExistingInjection
+) -> Denial | None:
+    """Refuse an edited copy of an admitted pod in one line: else each part would be denied after the other.
+
+    A pod that is marked as injected is no such copy: its parts are recognised.
+    """
+    mounts = [mount for ref in gpu_containers for mount in ref.container.volume_mounts or ()]
+    if existing.is_empty and any(
+        mount.name.startswith(OUR_NAMES) and is_at_or_below(normalised(mount.mount_path), normalised(place))
+        for mount in mounts
+        for place in limiter.mount_paths
+    ):
+        return Denial.of(Reason.MOUNT_PATH, f"the pod is an edited copy of an admitted one: {_LEAVE_OUT}")
     return None
 
 

@@ -67,7 +67,6 @@ def placement_request(validated: Validated, accounting: Accounting) -> Placement
         any_gpu=policy.containers == "any-gpu" and len(validated.containers.parts) > 1,
         reserve_mib=policy.reserve_mib,
         driver=driver_of(policy),
-        claim_names=policy.claim_names,
         pool=policy.mode.pool,
     )
     demands = msgspec.structs.replace(

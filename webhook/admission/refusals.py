@@ -165,7 +165,7 @@ def _refuse_host_paths(spec: PodSpec, policy: EffectivePolicy) -> Denial | None:
 def _refuse_capabilities(ref: ContainerRef, allow: Allowances) -> Denial | None:
     context = ref.container.security_context
     added = context.capabilities.add if context is not None and context.capabilities is not None else None
-    for name in added or ():
+    for name in dict.fromkeys(added or ()):
         plain = name.upper().removeprefix("CAP_")
         if plain in CAPABILITIES and plain not in allow.capabilities:
             return Denial.of(

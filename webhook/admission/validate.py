@@ -18,7 +18,7 @@ from webhook.admission.existing_injection import NO_INJECTION, ExistingInjection
 from webhook.admission.gpu_resources import check_amounts
 from webhook.admission.instances import KnownCards, refuse_instances
 from webhook.admission.label import Asked, asked_of, refuse_misplaced_keys, wanted_share
-from webhook.admission.limiter import refuse_mounts
+from webhook.admission.limiter import refuse_copy, refuse_mounts
 from webhook.admission.pod import LABEL, ObjectMeta, Pod
 from webhook.admission.quota_gate import refuse_gate
 from webhook.admission.refusals import refuse_index, refuse_override_env, refuse_pod, refuse_privileged
@@ -81,7 +81,8 @@ def _existing_injection(
 
 def _refuse_containers(validated: Validated, asked: Asked) -> Denial | None:
     containers = validated.containers
-    refused = refuse_privileged(containers, validated.policy) or refuse_instances(containers)
+    refused = refuse_copy(containers.gpu, validated.limiter, validated.existing_injection)
+    refused = refused or refuse_privileged(containers, validated.policy) or refuse_instances(containers)
     refused = refused or refuse_compute(validated.metadata, validated.fraction, containers, validated.policy)
     if refused is None and validated.kept is None:
         refused = refuse_index(containers)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -112,6 +112,10 @@ class ControllerPlacer:
         if len(self._releases) < MAX_RELEASES:
             self._releases.append(reservation)
             self._some.set()
+
+    def may_have(self, memory_values: Collection[str]) -> bool:
+        """Whether the cluster has GPUs of one of these memory values, as far as the controller said."""
+        return self._fallback.may_have(memory_values)
 
     def mig_cards(self) -> dict[str, MigCard]:
         """How cards can be divided, by their models, by the controller's last snapshot."""

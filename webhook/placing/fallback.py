@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import aclosing, suppress
 
 import msgspec
@@ -137,6 +137,10 @@ class Fallback:
             return
         self._live_at = self._clock()
         self._ledger.expire(self._live_at)
+
+    def may_have(self, memory_values: Collection[str]) -> bool:
+        """Whether a node that the controller knew has GPUs of one of these memory values."""
+        return not self.is_known or self._ledger.may_have(memory_values)
 
     def mig_cards(self) -> dict[str, MigCard]:
         """How cards can be divided, by their models, as the controller knew it."""

@@ -49,4 +49,4 @@ class KnownClaims:
 def _kind(request: PlacementRequest) -> Any:
     """Return what decides the name of a claim's template, apart from the cards that are offered."""
     share = request.share
-    return share.driver, share.claim_names, share.fraction, share.any_gpu, request.demands.kinds
+    return share.driver, share.fraction, share.any_gpu, request.demands.kinds

@@ -78,7 +78,7 @@ mig: {resource: "nvidia.com/mig-{profile}"}
 {{- $resources := default dict .resources -}}
 {{- $mode := default "auto" $resources.mode -}}
 {{- if ne $mode "auto" -}}{{ $mode }}
-{{- else if or $resources.driver $resources.custom -}}dra
+{{- else if $resources.driver -}}dra
 {{- else if or $resources.name $resources.prefer -}}per-gpu
 {{- else -}}auto
 {{- end -}}
@@ -103,7 +103,7 @@ that states slices, or a value that is for slices, decides for all policies that
 {{- else if ne $offer "auto" -}}{{ $offer }}
 {{- else if $claims -}}dra
 {{- else if or (ne $own "auto") (has "per-gpu" $modes) (has "pooled" $modes) -}}device-plugin
-{{- else if or $agent.divide .Values.devicePlugin.enabled (ne $agent.deviceListStrategy "cdi") (semverCompare "<1.36.0-0" .Capabilities.KubeVersion.Version) -}}device-plugin
+{{- else if or $agent.divide .Values.devicePlugin.enabled (semverCompare "<1.36.0-0" .Capabilities.KubeVersion.Version) -}}device-plugin
 {{- else -}}dra
 {{- end -}}
 {{- end -}}
@@ -138,21 +138,12 @@ that states slices, or a value that is for slices, decides for all policies that
 
 {{- define "fraction-injector.resource" -}}
 {{- $modes := include "fraction-injector.modes" . | fromYaml -}}
-{{- dig "resources" "custom" "driver" "" . | default (dig "resources" "driver" "" .) | default (dig "resources" "name" "" .) | default (dig (include "fraction-injector.mode" .) "resource" "" $modes) -}}
+{{- dig "resources" "driver" "" . | default (dig "resources" "name" "" .) | default (dig (include "fraction-injector.mode" .) "resource" "" $modes) -}}
 {{- end -}}
 
 {{/* Not empty if a policy's pods get claims: its resource is then the driver of these, whose name has no slash. */}}
 {{- define "fraction-injector.claims" -}}
 {{- range $policy := (include "fraction-injector.policies" . | fromJson) -}}{{- if not (contains "/" (include "fraction-injector.resource" $policy)) -}}true{{- end -}}{{- end -}}
-{{- end -}}
-
-{{/* JSON: the custom drivers of policies, as the controller reads their ResourceSlices, each as a text of JSON. */}}
-{{- define "fraction-injector.customDrivers" -}}
-{{- $found := list -}}
-{{- range $policy := (include "fraction-injector.policies" . | fromJson) -}}
-{{- with dig "resources" "custom" dict $policy -}}{{- $found = append $found (omit . "deviceClass" "uuid" | toJson) -}}{{- end -}}
-{{- end -}}
-{{- $found | uniq | toJson -}}
 {{- end -}}
 
 {{/* Template of the per-GPU resource name, one for all policies (the product checks it); empty if all are pooled. */}}
@@ -440,7 +431,7 @@ Refuse values that the product would refuse when its pods start, as far as Helm 
 {{- fail (printf "policies.%s.limits.from: agent needs agent.enabled, because nothing else would limit its pods" $name) -}}
 {{- end -}}
 {{- if and (eq (include "fraction-injector.resource" $policy) "gpu.clearml-injector.io") (ne (include "fraction-injector.offer" $) "dra") -}}
-{{- fail (printf "policies.%s.resources.mode: dra needs agent.enabled and agent.offer: dra, because only that offers cards to claims; for another driver set resources.driver" $name) -}}
+{{- fail (printf "policies.%s.resources.mode: dra needs agent.enabled and agent.offer: dra, because only that offers cards to claims; for NVIDIA's driver set resources.driver: gpu.nvidia.com" $name) -}}
 {{- end -}}
 {{- if and (eq (include "fraction-injector.mode" $policy) "dra") (eq (include "fraction-injector.statedMode" (index $.Values.policies $name)) "auto") -}}
 {{- range $key, $isSet := include "fraction-injector.notOfClaims" (dict "root" $ "name" $name "policy" $policy) | fromJson -}}

@@ -29,75 +29,79 @@ def holder(container, *claims, pod="pod", **devices):
     return Holder("default", pod, container, held, claims)
 
 
-def held(holders, *parts, claim="claim"):
+def held(holders, *parts):
     """(container, number of the GPU, eighths, MiB) of all shares, and who holds an unknown one."""
-    prepared = PreparedClaim("default", claim, "pod-uid", parts)
+    prepared = PreparedClaim("default", "claim", "pod-uid", parts)
     agent = agent_with(GPUS)
     state, slices = agent.state, HeldSlices(agent, are_offered=False)
     found = asyncio.run(ClaimedShares(state, slices, 8, lambda: [prepared]).shares_of(holders))
-    assert (state.held, state.withheld) == (None, frozenset())
+    assert (state.held, state.resized) == (None, {})
     return [
         (name.container, share.gpu.index, share.slices, share.memory_mib) for name, share in found.shares
     ], [each.container for each in found.unmeasured]
 
 
-def test_a_container_holds_the_parts_of_its_claim_in_eighths_rounded_up():
-    assert held([holder("main", "claim")], part(5121), part(10240, gpu=1)) == (
+ONE, BOTH = [holder("main", "claim")], [holder("train", "claim"), holder("eval", "claim")]
+OLD = holder("main", pod="old", **{"gpu-0": ids(0, 1, 2)})
+HELD = {
+    "parts of cards in eighths rounded up": (
+        ONE,
+        [part(5121), part(10240, gpu=1)],
         [("main", 0, 2, 5121), ("main", 1, 1, 10240)],
         [],
-    )
-
-
-def test_a_whole_card_has_all_slices_and_no_limit():
-    assert held([holder("main", "claim")], part(None)) == ([("main", 0, 8, None)], [])
-
-
-def test_claims_of_other_drivers_are_no_shares():
-    assert held([holder("main", "another")], part(5120)) == ([], [])
-    assert held([holder("main", "claim")], claim="another") == ([], [])
-
-
-def test_a_container_with_a_card_that_is_lost_is_not_measured_so_that_it_never_counts_as_idle():
-    assert held([holder("main", "claim")], part(5120, gpu=7)) == ([], ["main"])
-    assert held([holder("main", "claim")], part(5120), part(5120, gpu=7)) == (
+    ),
+    "a whole card without a limit": (ONE, [part(None)], [("main", 0, 8, None)], []),
+    "nothing by a claim of another driver": ([holder("main", "another")], [part(5120)], [], []),
+    "an unknown share of a card that is lost": (ONE, [part(5120, gpu=7)], [], ["main"]),
+    "a known and an unknown share": (
+        ONE,
+        [part(5120), part(5120, gpu=7)],
         [("main", 0, 1, 5120)],
         ["main"],
-    )
-
-
-def test_containers_that_use_one_request_each_hold_all_of_it():
-    both = [holder("train", "claim"), holder("eval", "claim")]
-    assert held(both, part(5120)) == ([("train", 0, 1, 5120), ("eval", 0, 1, 5120)], [])
-
-
-def test_containers_with_parts_of_one_card_hold_one_each_in_the_pods_order():
-    both = [holder("train", "claim"), holder("eval", "claim")]
-    assert held(both, part(10240, "gpu-0"), part(5120, "gpu-1")) == (
+    ),
+    "all of the one request that both use": (
+        BOTH,
+        [part(5120)],
+        [("train", 0, 1, 5120), ("eval", 0, 1, 5120)],
+        [],
+    ),
+    "a part of one card each in the pod's order": (
+        BOTH,
+        [part(10240, "gpu-0"), part(5120, "gpu-1")],
         [("train", 0, 2, 10240), ("eval", 0, 1, 5120)],
         [],
-    )
-
-
-def test_who_of_several_containers_has_which_card_is_unknown():
-    both = [holder("train", "claim"), holder("eval", "claim")]
-    assert held(both, part(10240, "gpu-0"), part(5120, "gpu-1", gpu=1)) == ([], ["train", "eval"])
-    three = [*both, holder("more", "claim")]
-    assert held(three, part(10240, "gpu-0"), part(5120, "gpu-1")) == ([], ["train", "eval", "more"])
-
-
-def test_a_container_of_a_whole_claim_with_equal_parts_of_a_card_has_their_limit_once():
-    assert held([holder("main", "claim")], part(5120, "gpu-0"), part(5120, "gpu-1")) == (
+    ),
+    "parts of two cards of which nobody knows whose": (
+        BOTH,
+        [part(10240, "gpu-0"), part(5120, "gpu-1", gpu=1)],
+        [],
+        ["train", "eval"],
+    ),
+    "fewer parts than containers": (
+        [*BOTH, holder("more", "claim")],
+        [part(10240, "gpu-0"), part(5120, "gpu-1")],
+        [],
+        ["train", "eval", "more"],
+    ),
+    "two equal parts of a card under their limit once": (
+        ONE,
+        [part(5120, "gpu-0"), part(5120, "gpu-1")],
         [("main", 0, 1, 5120)],
         [],
-    )
-
-
-def test_pods_with_slices_from_before_are_measured_too():
-    old = holder("main", pod="old", **{"gpu-0": ids(0, 1, 2)})
-    assert held([old, holder("main", "claim")], part(5120)) == (
+    ),
+    "slices from before": (
+        [OLD, *ONE],
+        [part(5120)],
         [("main", 0, 2, 10240), ("main", 0, 1, 5120)],
         [],
-    )
+    ),
+}
+
+
+@pytest.mark.parametrize("what", HELD)
+def test_containers_hold(what):
+    holders, parts, known, unknown = HELD[what]
+    assert held(holders, *parts) == (known, unknown)
 
 
 @pytest.fixture

@@ -5,123 +5,27 @@ import contextlib
 import json
 import threading
 from dataclasses import replace
-from unittest.mock import ANY
 
 import msgspec
 import pytest
 
-from agent.dra import serving
-from agent.dra.resource_slice import slice_name
 from agent.dra.specifications import ClaimSpecifications
+from agent.files import BOOT_ID
 from kube.dra import DRIVER
-from testbed.nvidia.cards import Xid
 from tests.agent.support.dra import (
     NODE,
-    TIME,
+    OTHER,
     UID,
-    ApiServer,
     DraKubelet,
     claim_file,
+    dra_node,
     driver_on,
-    limited_to,
-    slice_of_nvidia,
+    offered,
+    prepared,
+    registered,
 )
-from tests.agent.support.kubelet import PATIENCE_S, kubelet_in
-from tests.agent.support.node import HAMI, PER_GPU, card, ids, node_folder, node_with, ready, running, until
-
-OTHER = "99999999-2222-3333-4444-555555555555"
-OPTIONS = {"offer": "dra", "node": NODE}
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """Looks a hundredth as far apart."""
-    monkeypatch.setattr("agent.health.CHECK_SECONDS", 0.05)
-    monkeypatch.setattr("agent.card_names.POLL_SECONDS", 0.05)
-    monkeypatch.setattr(serving, "POLL_SECONDS", 0.05)
-    monkeypatch.setattr(serving, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(serving, "CHECK_SECONDS", 0.05)
-    monkeypatch.setattr(serving, "MOST_SECONDS", 0.2)
-
-
-def _names(written):
-    return [each["name"] for each in written["spec"]["devices"]]
-
-
-@contextlib.asynccontextmanager
-async def dra_node(*cards, **options):
-    """A node with cards, its kubelets, and the API server."""
-    async with node_with(*cards, **OPTIONS, **options) as (node, kubelet):
-        yield node, kubelet, ApiServer()
-
-
-@contextlib.asynccontextmanager
-async def offered(*cards, policy=PER_GPU, server=None, **options):
-    """A node whose driver is registered and published: the node, its kubelet, and the API server."""
-    async with dra_node(*cards, **options) as (node, _, new):
-        server = server or new
-        async with driver_on(node, server, policy) as process:
-            kubelet = DraKubelet(node)
-            await kubelet.register()
-            await until(lambda: process.state.missing is None)
-            yield node, kubelet, server
-
-
-@contextlib.asynccontextmanager
-async def registered(node, server):
-    """A driver on a node, registered."""
-    async with driver_on(node, server):
-        kubelet = DraKubelet(node)
-        await kubelet.register()
-        yield kubelet
-
-
-async def prepared(kubelet, name="claim", uid=UID):
-    """The answer for one claim."""
-    [answer] = (await kubelet.prepare((name, uid))).values()
-    return answer
-
-
-async def test_every_card_is_a_device_of_a_million_shares_with_its_usable_memory_and_nvidias_attributes():
-    with node_folder(**OPTIONS) as node:
-        cards = card(0, 40960, reserved_mib=583), replace(card(1, 81920), minor=5)
-        node.write_gpus(*cards)
-        node.write_numa_node(cards[0], 1)
-        node.write_card_names("GPU-0", "GPU-1")
-        server = ApiServer()
-        async with kubelet_in(node.root), driver_on(node, server):
-            await until(lambda: server.devices)
-            [written] = server.slices.values()
-            first, second = server.devices["gpu-0"], server.devices["gpu-5"]
-    assert written["metadata"]["ownerReferences"][0]["uid"] == "node-uid"
-    assert {key: value for key, value in written["spec"].items() if key != "devices"} == {
-        "driver": DRIVER,
-        "nodeName": NODE,
-        "pool": {"name": NODE, "generation": 1, "resourceSliceCount": 1},
-    }
-    assert first == {
-        "name": "gpu-0",
-        "allowMultipleAllocations": True,
-        "capacity": {
-            "share": {
-                "value": "1M",
-                "requestPolicy": {"default": "1M", "validRange": {"min": "1", "step": "1"}},
-            }
-        },
-        "attributes": {
-            "type": {"string": "gpu"},
-            "uuid": {"string": "GPU-0"},
-            "productName": {"string": "NVIDIA A100"},
-            "memoryMiB": {"int": 40377},
-            "architecture": {"string": "Ampere"},
-            "cudaComputeCapability": {"version": "8.0.0"},
-            "driverVersion": {"version": "595.71.5"},
-            "resource.kubernetes.io/pciBusID": {"string": "0000:10:00.0"},
-            "resource.kubernetes.io/numaNode": {"int": 1},
-        },
-    }
-    assert second["capacity"] == first["capacity"]
-    assert second["attributes"]["memoryMiB"] == {"int": 81920}
+from tests.agent.support.kubelet import PATIENCE_S
+from tests.agent.support.node import HAMI, PER_GPU, card, ready, running, until
 
 
 async def test_the_kubelet_finds_the_driver_by_its_socket_in_the_registry():
@@ -158,38 +62,25 @@ async def test_a_share_is_the_card_and_exactly_its_limit():
         }
 
 
-@pytest.mark.parametrize("share", [None, "1M"])
-@pytest.mark.parametrize("config", [[], [limited_to(40960)], [limited_to(2**70, "gpu")]])
-async def test_what_counts_no_capacity_or_all_of_it_is_the_whole_card_without_a_limit(share, config):
+async def test_a_whole_card_has_no_limit():
     async with offered(card(0)) as (node, kubelet, server):
-        server.add_claim({"share": share}, config=config)
+        server.add_claim({})
         answer = await prepared(kubelet)
         assert [list(each.cdi_device_ids) for each in answer.devices] == [["nvidia.com/gpu=GPU-0"]]
         assert not claim_file(node)
 
 
-OF_NVIDIA = {"source": "FromClass", "opaque": {"driver": "gpu.nvidia.com", "parameters": {"sharing": {}}}}
-LIMITS = [
-    ("100k", [limited_to(1431)], 1431),
-    ("100k", [limited_to(1431, "gpu")], 1431),
-    ("100k", [limited_to(1431, "gpu/m40960")], 1431),
-    ("100k", [limited_to(5120), limited_to(1431, "another", "gpu"), OF_NVIDIA], 1431),
-    ("1M", [limited_to(1431)], 1431),
-    (None, [limited_to(1431)], 1431),
-    ("100k", [limited_to(5120)], 4096),
-    ("100k", [limited_to(1431, "another"), limited_to(1431, "gpu/m81920")], 4096),
-    ("333333", [], 13653),
-    ("25", [], 1),
-]
-
-
-@pytest.mark.parametrize(("share", "config", "mib"), LIMITS)
-async def test_a_claim_for_mib_is_limited_to_them_and_never_to_more_than_its_share(share, config, mib):
+async def test_what_is_no_claim_of_this_node_is_refused_and_leaves_no_file():
     async with offered(card(0)) as (node, kubelet, server):
-        server.add_claim({"share": share, "request": "gpu/m40960"}, config=config)
-        answer = await prepared(kubelet)
-        assert not answer.error
-        assert f"CUDA_DEVICE_MEMORY_LIMIT_0={mib}m" in claim_file(node)[f"{UID}-0"]["env"]
+        server.add_claim({"device": "gpu-7", "share": "25k"})
+        for name, uid, why in (
+            ("claim", UID, "gpu-7 is not a GPU that this node offers"),
+            ("gone", UID, "does not exist"),
+        ):
+            answer = await prepared(kubelet, name, uid)
+            assert why in answer.error
+            assert not answer.devices
+        assert not [path for path in node.cdi.iterdir() if "claim" in path.name]
 
 
 async def test_a_limiter_that_sets_nothing_leaves_the_card_alone():
@@ -203,17 +94,13 @@ async def test_a_limiter_that_sets_nothing_leaves_the_card_alone():
         assert not claim_file(node)
 
 
-async def test_several_cards_of_one_claim_have_a_limit_each():
+async def test_several_cards_have_a_limit_each_and_different_ones_stop_a_container_that_would_have_both():
     async with offered(card(0), card(1)) as (node, kubelet, server):
         server.add_claim({"share": "250k"}, {"device": "gpu-1", "share": "250k"})
         answer = await prepared(kubelet)
         assert [each.device_name for each in answer.devices] == ["gpu-0", "gpu-1"]
         assert set(claim_file(node)) == {f"{UID}-0", f"{UID}-1"}
         assert all("hooks" not in each for each in claim_file(node).values())
-
-
-async def test_parts_of_different_sizes_stop_a_container_that_would_have_both():
-    async with offered(card(0), card(1)) as (node, kubelet, server):
         server.add_claim(
             {"share": "250k", "request": "gpu-0"},
             {"device": "gpu-1", "share": "500k", "request": "gpu-1"},
@@ -226,86 +113,6 @@ async def test_parts_of_different_sizes_stop_a_container_that_would_have_both():
             ["CUDA_DEVICE_MEMORY_LIMIT_0", "10240m"],
             ["CUDA_DEVICE_MEMORY_LIMIT_0", "20480m"],
         ]
-
-
-REFUSED = [
-    ({"name": "claim", "uid": OTHER}, {}, "another ResourceClaim has this name"),
-    ({}, {"device": "gpu-7"}, "gpu-7 is not a GPU that this node offers"),
-    ({}, {"share": "24"}, "less than 1 MiB"),
-    ({}, {"share": "-1k"}, "cannot be read"),
-    ({}, {"share": "500m"}, "cannot be read"),
-    ({}, {"share": "much"}, "cannot be read"),
-    ({}, {"consumedCapacity": {"memory": "20Gi"}}, "has no share"),
-    ({}, {"adminAccess": True}, "does not support adminAccess"),
-    ({}, {"pool": "another-node"}, "has 0 devices"),
-    ({"config": [limited_to(1431, source="FromClass")]}, {}, "accepts configuration from claims alone"),
-    *[
-        ({"config": [limited_to(1431), wrong]}, {}, "accepts no other configuration")
-        for wrong in (
-            limited_to(0),
-            limited_to("1431"),
-            limited_to(1431, kind="GpuConfig"),
-            limited_to(1431, apiVersion="resource.nvidia.com/v1beta1"),
-            limited_to(1431, "another", sharing={"strategy": "MPS"}),
-            {"source": "FromClaim", "opaque": {"driver": DRIVER}},
-        )
-    ],
-]
-
-
-@pytest.mark.parametrize(("claim", "granted", "why"), REFUSED)
-async def test_what_the_agent_does_not_give_is_refused_in_one_line(claim, granted, why):
-    async with offered(card(0)) as (node, kubelet, server):
-        server.add_claim({"share": "25k", **granted}, **claim)
-        answer = await prepared(kubelet)
-        assert why in answer.error
-        assert len(answer.error) <= 200
-        assert not answer.devices
-        assert not claim_file(node)
-
-
-async def test_a_claim_with_a_thousand_results_and_one_that_is_no_claim_are_refused():
-    async with offered(card(0)) as (node, kubelet, server):
-        server.add_claim(*[{"share": "25"}] * 1000)
-        answer = await prepared(kubelet)
-        assert "has 1000 devices" in answer.error
-        server.claims["default", "claim"]["status"]["allocation"]["devices"]["results"] = "all"
-        answer = await prepared(kubelet)
-        assert "cannot be read" in answer.error
-        server.claims["default", "claim"]["status"] = {}
-        answer = await prepared(kubelet)
-        assert "not allocated" in answer.error
-        answer = await prepared(kubelet, "gone")
-        assert "does not exist" in answer.error
-        answer = await prepared(kubelet, uid="../../etc/passwd")
-        assert "no valid UID" in answer.error
-        assert not claim_file(node)
-
-
-async def test_a_claim_that_two_pods_share_is_refused():
-    async with offered(card(0)) as (_, kubelet, server):
-        server.add_claim({"share": "25k"})
-        server.claims["default", "claim"]["status"]["reservedFor"] *= 2
-        answer = await prepared(kubelet)
-        assert "use a ResourceClaimTemplate" in answer.error
-
-
-OF_OTHER_CLASSES = (
-    [{"name": "gpu", "exactly": {"deviceClassName": "all.example.com"}}],
-    [{"name": "gpu", "firstAvailable": [{"name": "any", "deviceClassName": DRIVER}]}],
-    [{"name": "another", "exactly": {"deviceClassName": DRIVER}}],
-    None,
-)
-
-
-async def test_a_card_that_another_device_class_gave_away_is_refused():
-    async with offered(card(0)) as (node, kubelet, server):
-        server.add_claim({"share": "25k"})
-        for requests in OF_OTHER_CLASSES:
-            server.claims["default", "claim"]["spec"]["devices"]["requests"] = requests
-            answer = await prepared(kubelet)
-            assert f"gives cards of {DRIVER} alone: label the pod" in answer.error, requests
-        assert not claim_file(node)
 
 
 async def test_two_claims_of_one_pod_have_equal_amounts():
@@ -340,11 +147,27 @@ async def test_the_cdi_devices_of_claims_are_there_again_after_a_restart_and_an_
         async with registered(node, server) as kubelet:
             await kubelet.prepare(("claim", UID))
             before = claim_file(node)
-        file = node.cdi / f"clearml-injector.io-claim-{UID}.json"
-        file.rename(node.cdi / f"clearml-injector.io-claim-{OTHER}.json")
+        (node.cdi / f"clearml-injector.io-claim-{UID}.json").unlink()
         async with registered(node, server):
             assert claim_file(node) == before
-            assert not claim_file(node, OTHER)
+
+
+async def test_a_restart_of_the_node_ends_what_is_unknown(tmp_path):
+    boot = tmp_path / BOOT_ID
+    boot.parent.mkdir(parents=True)
+    boot.write_text("boot-1")
+    async with dra_node(card(0), proc=str(tmp_path)) as (node, _, server):
+        server.add_claim({"share": "25k"})
+        async with registered(node, server) as kubelet:
+            await kubelet.prepare(("claim", UID))
+        file = node.cdi / f"clearml-injector.io-claim-{OTHER}.json"
+        file.touch()
+        async with registered(node, server):
+            assert file.exists()
+        boot.write_text("boot-2")
+        async with registered(node, server):
+            assert claim_file(node)
+            assert not file.exists()
 
 
 async def test_a_lost_file_of_claims_leaves_the_cdi_devices_of_pods_through_every_restart():
@@ -365,22 +188,6 @@ async def test_a_lost_file_of_claims_leaves_the_cdi_devices_of_pods_through_ever
             assert claim_file(node, OTHER)
 
 
-async def test_claims_that_are_gone_are_unprepared_at_the_start_once_the_api_server_answers():
-    async with dra_node(card(0)) as (node, _, server):
-        server.add_claim({"share": "25k"})
-        server.add_claim({"share": "25k"}, name="other", uid=OTHER, pod="another-pod")
-        async with registered(node, server) as kubelet:
-            await kubelet.prepare(("claim", UID), ("other", OTHER))
-        server.claims.pop(("default", "claim"))
-        server.is_away = True
-        async with driver_on(node, server):
-            await until((node.root / "plugins_registry" / f"{DRIVER}-reg.sock").is_socket)
-            assert claim_file(node)
-            server.is_away = False
-            await until(lambda: not claim_file(node))
-            assert claim_file(node, OTHER)
-
-
 async def test_what_is_written_again_is_written_in_a_thread_and_never_after_it_was_removed():
     write, writers, may_write = ClaimSpecifications.write, [], threading.Event()
 
@@ -395,7 +202,7 @@ async def test_what_is_written_again_is_written_in_a_thread_and_never_after_it_w
         await kubelet.prepare(("claim", UID))
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(ClaimSpecifications, "write", slow_write)
-            node.write_card_names("GPU-0", kind="management.nvidia.com/gpu")
+            node.write_card_names("GPU-0", kind="runtime.nvidia.com/gpu")
             await until(lambda: writers)
             unpreparing = asyncio.ensure_future(kubelet.unprepare(("claim", UID)))
             await asyncio.wait({unpreparing}, timeout=0.5)  # it may not pass the write
@@ -403,23 +210,6 @@ async def test_what_is_written_again_is_written_in_a_thread_and_never_after_it_w
             await unpreparing
             await until(lambda: not claim_file(node))
         assert threading.main_thread() not in writers
-
-
-async def test_no_card_is_published_before_the_kubelet_said_what_device_plugins_offer():
-    async with dra_node(card(0), card(1)) as (node, kubelet, server):
-        kubelet.lists = False
-        kubelet.devices["nvidia.com/gpu"] = {"GPU-1": "Healthy"}
-        async with driver_on(node, server) as process:
-            await DraKubelet(node).register()
-            await until(lambda: "the kubelet has not reported its allocations" in str(process.state.missing))
-            assert not server.writes
-            kubelet.lists = True
-            await until(lambda: server.devices)
-            assert [list(_names(each)) for each in server.writes] == [["gpu-0"]]
-            kubelet.lists = False  # what it said before holds on
-            node.write_gpus(card(0, lost=True), card(1))
-            await until(lambda: "taints" in server.devices["gpu-0"])
-            assert server.devices["gpu-0"]["taints"][0]["key"] == f"{DRIVER}/gpu-lost"
 
 
 @contextlib.asynccontextmanager
@@ -448,108 +238,8 @@ async def test_a_device_plugin_offers_nothing_while_pods_have_cards_by_claims_or
                 )
         async with registered(node, server) as kubelet:
             await kubelet.unprepare(("claim", UID))
-        assert json.loads(file.read_text())["content"] == {"boot": ANY, "claims": {}, "is_whole": True}
-
-
-async def test_an_unhealthy_card_is_tainted_until_it_is_well_and_refused_meanwhile():
-    async with offered(card(0), card(1)) as (node, kubelet, server):
-        server.add_claim({"share": "25k"})
-        server.add_claim({"share": "25k"}, name="second", uid=OTHER, pod="another-pod")
-        await kubelet.prepare(("claim", UID))
-        node.write_gpus(card(0), card(1), events=(Xid("GPU-0", 79),))
-        await until(lambda: "taints" in server.devices["gpu-0"])
-        taint = {"key": f"{DRIVER}/xid", "value": "79", "effect": "NoSchedule", "timeAdded": TIME}
-        assert server.devices["gpu-0"]["taints"] == [taint]
-        assert "taints" not in server.devices["gpu-1"]
-        [written] = server.slices.values()
-        assert written["spec"]["pool"]["generation"] == 2
-        again = await prepared(kubelet)
-        assert not again.error
-        refused = await prepared(kubelet, "second", OTHER)
-        assert "gpu-0 is unhealthy (Xid 79)" in refused.error
-
-
-async def test_a_cordoned_card_is_tainted_by_its_number_and_still_prepared_for_pods_that_have_it():
-    cards = replace(card(0), minor=3), card(1)
-    server = ApiServer()
-    async with offered(*cards, server=server) as (_, kubelet, _):
-        server.cordon = "3"
-        await until(lambda: "taints" in server.devices["gpu-3"])
-        assert [each["key"] for each in server.devices["gpu-3"]["taints"]] == [f"{DRIVER}/cordoned"]
-        assert "taints" not in server.devices["gpu-1"]
-        server.add_claim({"device": "gpu-3", "share": "500k"})
-        assert not (await prepared(kubelet)).error
-        server.cordon = ""
-        await until(lambda: "taints" not in server.devices["gpu-3"])
-
-
-async def test_where_taints_are_dropped_an_unhealthy_card_is_left_out():
-    server = ApiServer()
-    server.dropped = {"taints"}
-    async with offered(card(0), card(1), server=server) as (node, _, _):
-        node.write_gpus(card(0, lost=True), card(1))
-        await until(lambda: list(server.devices) == ["gpu-1"])
-        node.write_gpus(card(0), card(1))
-        await until(lambda: list(server.devices) == ["gpu-0", "gpu-1"])
-
-
-async def test_an_api_server_that_drops_shares_is_named():
-    async with dra_node(card(0)) as (node, _, server):
-        server.dropped = {"allowMultipleAllocations"}
-        async with driver_on(node, server) as process:
-            await DraKubelet(node).register()
-            await until(lambda: "DRAConsumableCapacity" in str(process.state.missing))
-            written, looks = len(server.writes), server.looks
-            await until(lambda: server.looks > looks + 6)
-            assert len(server.writes) == written  # what is dropped is no reason to write again
-
-
-async def test_a_slice_that_is_removed_or_changed_is_written_again_and_one_that_is_right_is_left():
-    server = ApiServer()
-    async with offered(card(0), server=server) as (_, _, _):
-        server.slices.clear()
-        await until(lambda: server.devices)
-        server.slices[slice_name(NODE)]["spec"]["devices"][0]["capacity"]["share"]["value"] = "2M"
-        await until(lambda: server.devices["gpu-0"]["capacity"]["share"]["value"] == "1M")
-        server.slices["stale"] = {
-            "metadata": {"name": "stale", "resourceVersion": "0"},
-            "spec": {
-                "driver": DRIVER,
-                "nodeName": NODE,
-                "pool": {"name": NODE, "generation": 9},
-                "devices": [],
-            },
-        }
-        await until(lambda: list(server.slices) == [slice_name(NODE)])
-        await until(lambda: server.slices[slice_name(NODE)]["spec"]["pool"]["generation"] == 10)
-    writes = len(server.writes)
-    async with offered(card(0), server=server):
-        assert len(server.writes) == writes
-
-
-async def test_a_card_that_another_driver_offers_is_left_out_until_that_one_is_gone():
-    server = ApiServer()
-    server.slices["nvidia"] = slice_of_nvidia({"name": "gpu-0", "attributes": {"uuid": {"string": "GPU-0"}}})
-    async with offered(card(0), card(1), server=server) as (_, kubelet, _):
-        assert list(server.devices) == ["gpu-1"]
-        server.add_claim({"share": "25k"})
-        answer = await prepared(kubelet)
-        assert "DRA driver gpu.nvidia.com, as gpu-0 offers it too" in answer.error
-        server.slices.pop("nvidia")
-        await until(lambda: list(server.devices) == ["gpu-0", "gpu-1"])
-
-
-async def test_a_card_that_a_device_plugin_offers_or_that_a_pod_has_from_one_is_left_out():
-    async with dra_node(card(0), card(1), card(2)) as (node, kubelet, server):
-        kubelet.held["old", "main"] = {"nvidia.com/gpu-0": ids(0, 3)}
-        kubelet.devices["nvidia.com/gpu"] = {"GPU-1": "Healthy"}
-        async with driver_on(node, server) as process:
-            await until(lambda: server.devices)
-            assert list(server.devices) == ["gpu-2"]
-            assert "pod default/old holds it as nvidia.com/gpu-0" in process.state.elsewhere["GPU-0"]
-            kubelet.held.clear()
-            kubelet.devices.clear()
-            await until(lambda: len(server.devices) == 3)
+        async with device_plugin_on(node) as process:
+            await until(lambda: process.state is not None and process.state.missing is None)
 
 
 async def test_a_removed_socket_is_served_again():

@@ -24,10 +24,8 @@ from agent.state import HELD, AgentState, Held, Unlimited
 from controller.watch.gpu_node import report_from_object, with_report
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from ledger.placement.cards import layout
-from modes.fraction import Fraction
 from modes.mig_profiles import CARDS, MigProfile
-from tests.agent.support.node import card, node_folder
-from tests.ledger.cluster import gpu_node, ledger_of, request_of
+from tests.ledger.cluster import gpu_node
 
 CRD = Path(__file__).parents[3] / "charts" / "fraction-injector" / "files" / "crds" / "gpunodes.yaml"
 SMALL = Gpu(0, "GPU-a", "NVIDIA A100-40GB", 40960)
@@ -203,29 +201,9 @@ def test_numa_nodes_are_reported_if_the_kernel_and_the_schema_know_them():
     assert [gpu.get("numaNode") for gpu in found["gpus"]] == [0, None, MAX_NUMA_NODE, None]
 
 
-def test_what_the_kernel_says_of_numa_nodes_decides_which_gpus_a_pod_of_two_gets():
-    """From NVML and the kernel's folder of PCI devices to the placement."""
-    cards = [card(index) for index in range(4)]
-    with node_folder() as node:
-        node.write_gpus(*cards)
-        for each, numa in zip(cards, (0, 1, 1, 0), strict=True):
-            node.write_numa_node(each, numa)
-        driver = node.open_driver()
-        gpus = driver.list_gpus()
-        driver.close()
-    fact = with_report(gpu_node("gpu-1", 4, 40960), report_from_object(reported(*gpus)), "serving")
-    answer = ledger_of(fact).place(request_of(Fraction(8, 8, 2)), 0.0)
-    assert answer.indices == (0, 3)
-
-
 def test_texts_and_lists_are_as_short_as_the_schema_wants_them():
     long = {"missing": "y" * 5000, "driver_limits": "x" * 999, "elsewhere": {"GPU-a": "x" * 5000}}
     found = status(*[SMALL] * 100, **long)
     assert len(found["gpus"]) == found["gpuCount"] == MAX_GPUS
     assert len(found["gpus"][0]["why"]) == len(found["missing"]) == MAX_TEXT
     assert len(found["driverLimits"]) == MAX_REASON
-
-
-def test_the_node_owns_it():
-    [owner] = reported()["metadata"]["ownerReferences"]
-    assert owner == {"apiVersion": "v1", "kind": "Node", "name": "gpu-1", "uid": "uid-1"}

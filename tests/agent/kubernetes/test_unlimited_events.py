@@ -50,11 +50,6 @@ def test_a_pod_gets_one_event_that_names_the_container_without_its_limiter_and_w
     assert body["message"].startswith("container main uses GPU 3 without the limiter of its 10240 MiB: ")
 
 
-def test_the_line_is_short_enough_for_the_longest_name_of_a_container():
-    [(_, body)] = written(Api(), [replace(FOUND, container="c" * 63, memory_mib=181248, gpu=15)])
-    assert len(body["message"]) <= 200 + 63
-
-
 def test_each_start_of_a_container_has_an_event_of_its_own_name():
     made = written(Api(), [FOUND], [], [FOUND], [replace(FOUND, container_id="b" * 64)])
     names = [body["metadata"]["name"] for _, body in made]

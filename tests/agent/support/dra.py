@@ -1,14 +1,13 @@
 """An API server's slices and claims, and a kubelet as a DRA driver sees it."""
 
+import contextlib
 import json
 from copy import deepcopy
-from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import grpc
 
-from agent.dra.serving import DraOffer
 from agent.kubelet_api import dra_pb2 as api
 from agent.kubelet_api import pluginregistration_pb2 as registration
 from agent.kubelet_api.services import Stub
@@ -16,10 +15,11 @@ from agent.kubernetes.api_server import ApiServerError
 from kube.dra import DRIVER
 from kube.names import RESOURCE_SLICES_PATH
 from tests.agent.support.kubelet import PATIENCE_S
-from tests.agent.support.node import PER_GPU, AgentNode, running, until
+from tests.agent.support.node import PER_GPU, AgentNode, node_with, running, until
 
 NODE = "gpu-node"
-UID = "11111111-2222-3333-4444-555555555555"
+UID, OTHER = "11111111-2222-3333-4444-555555555555", "99999999-2222-3333-4444-555555555555"
+OPTIONS = {"offer": "dra", "node": NODE}
 TIME = "2026-11-23T00:00:00Z"
 
 
@@ -77,6 +77,10 @@ class ApiServer:
         if found["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"]:
             raise ApiServerError("the API server answered 409", 409)
         return self._store(body)
+
+    def apply(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Take a GpuNode."""
+        return body
 
     def delete(self, path: str) -> None:
         """Delete a slice."""
@@ -200,7 +204,41 @@ def _claims(named: tuple[tuple[str, str], ...]) -> list[api.Claim]:
 
 def driver_on(node: AgentNode, server: ApiServer, policy=PER_GPU):
     """An agent that offers by DRA while the context is open."""
-    return running(node, policy, offering=partial(DraOffer, api=server))
+    return running(node, policy, api=server)
+
+
+@contextlib.asynccontextmanager
+async def dra_node(*cards, **options):
+    """A node with cards, its kubelets, and the API server."""
+    async with node_with(*cards, **OPTIONS, **options) as (node, kubelet):
+        yield node, kubelet, ApiServer()
+
+
+@contextlib.asynccontextmanager
+async def offered(*cards, policy=PER_GPU, server=None, **options):
+    """A node whose driver is registered and published: the node, its kubelet, and the API server."""
+    async with dra_node(*cards, **options) as (node, _, new):
+        server = server or new
+        async with driver_on(node, server, policy) as process:
+            kubelet = DraKubelet(node)
+            await kubelet.register()
+            await until(lambda: process.state.missing is None)
+            yield node, kubelet, server
+
+
+@contextlib.asynccontextmanager
+async def registered(node, server):
+    """A driver on a node, registered."""
+    async with driver_on(node, server):
+        kubelet = DraKubelet(node)
+        await kubelet.register()
+        yield kubelet
+
+
+async def prepared(kubelet, name="claim", uid=UID):
+    """The answer for one claim."""
+    [answer] = (await kubelet.prepare((name, uid))).values()
+    return answer
 
 
 def slice_of_nvidia(*devices: dict[str, Any]) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import grpc
 
-from agent.allocate_response import SLICES_PER_GPU
 from agent.kubelet_api import deviceplugin_pb2 as api
 from agent.kubelet_api import podresources_pb2 as resources
 from agent.kubelet_api.services import Stub, serve
+from agent.kubelet_checkpoint import SLICES_PER_GPU
 from testbed.process import WAIT_S
 
 PATIENCE_S = WAIT_S

@@ -20,12 +20,10 @@ from agent.metrics import AgentMetrics
 from agent.nvml import Nvml
 from agent.options import AgentOptions
 from agent.parts import Agent
-from agent.plugins import DevicePlugins
-from agent.process import AgentProcess, MakeOffering
+from agent.process import AgentProcess
 from agent.settings import AgentPolicy, LimiterPart
 from agent.state import AgentState
 from testbed.nvidia.cards import Card, NvmlNode
-from tests.agent.support.child import printed_by
 from tests.agent.support.kubelet import PATIENCE_S, FakeKubelet, kubelet_in
 from tests.agent.support.nvml_library import NvmlLibrary, in_use
 
@@ -76,7 +74,7 @@ def agent_with(
     """The parts of an agent that does not run."""
     options, registry = options or AgentOptions(), CollectorRegistry()
     kubelet, metrics = Kubelet(Path(options.kubelet_dir)), AgentMetrics(registry)
-    return Agent(options, policy, AgentState(gpus), source, kubelet, metrics, registry)
+    return Agent(options, policy, AgentState(gpus), source, kubelet, metrics, registry, driver_lacks="")
 
 
 class AgentNode:
@@ -154,11 +152,11 @@ async def running(
     node: AgentNode,
     policy: AgentPolicy = PER_GPU,
     source: Nvml | None = None,
-    offering: MakeOffering = DevicePlugins,
+    api: Any = None,
 ) -> AsyncIterator[AgentProcess]:
     """An agent that runs on a node while the context is open."""
     source = source or node.open_driver()
-    process = AgentProcess(node.options, policy, source, offering=offering)
+    process = AgentProcess(node.options, policy, source, api)
     task = asyncio.ensure_future(process.serve())
     try:
         yield process
@@ -177,7 +175,6 @@ def node_folder(**options: Any) -> Iterator[AgentNode]:
         node = AgentNode(Path(folder), **options)
         with (
             in_use(node.library),
-            mock.patch("agent.card_names.printed_by", printed_by),
             # An agent that stops waits for the thread that waits for events.
             mock.patch("agent.health.EVENT_SECONDS", 0.1),
         ):

@@ -1,8 +1,7 @@
 """NVML's functions that the agent calls, in Python, for `pynvml` to call instead of a library's.
 
 `pynvml` gives each function what it gives a library's: handles, buffers and references of ctypes. The library
-in C (`testbed/nvidia/nvml/`) has more functions, for any program; `tests/programs/agent/test_nvml_library.py`
-compares the two.
+in C (`testbed/nvidia/nvml/`) has more functions, for any program.
 """
 
 # ruff: noqa: N802 - NVML's names

@@ -95,16 +95,6 @@ def test_without_cards_of_its_driver_it_says_what_the_inventory_lacks(explain):
     assert (facts["allowed"], facts["kinds"], facts["hasRoom"]) == (True, [], None)
 
 
-def test_cards_of_a_custom_driver_are_read_by_the_names_of_the_policy(explain):
-    found = model(40, "gpu-0", driver="cards.example.com")
-    found["capacity"] = {"vram": {"value": "40Gi"}}
-    policy = "{mode: dra, driver: custom, custom: {driver: cards.example.com, capacity: vram}}"
-    facts = facts_of(explain(offered(found, driver="cards.example.com"), resources=policy, output="json"))
-    assert facts["kinds"] == [{"model": A40, "memoryMiB": 40960, "cards": 1}]
-    assert facts["hasRoom"] is True
-    assert facts["memoryMiB"] == 20480
-
-
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [

@@ -16,7 +16,7 @@ DENIED = (
     "(a ClearML task: enqueue it when its pod is gone)"
 )
 STRATEGIC = "application/strategic-merge-patch+json"
-APPLY_AGAIN = ["clearml-half", "clearml-quarter", "clearml-legacy-4-of-8", "clearml-user-env"]
+APPLY_AGAIN = ["clearml-half", "clearml-legacy-4-of-8"]
 
 
 @pytest.mark.parametrize("name", APPLY_AGAIN)

@@ -1,9 +1,6 @@
 """Ways around the webhook that change a pod after its creation, and changes that must pass."""
 
-import pytest
-
 from testbed.api import ApiError
-from testbed.kubernetes_version import HAS_POD_RESIZE, UNDER_TEST
 from testbed.process import eventually
 from testbed.product import INJECTED
 from testbed.registration import LABEL, labelled_pod
@@ -53,17 +50,6 @@ def test_label_and_decision_of_an_injected_pod_cannot_change(injected, control_p
             annotations = {f"clearml-injector/{name}": "7"}
             with refused("unchanged", ANNOTATIONS_KEPT):
                 change(control_plane.api, namespace, "injected", {"annotations": annotations}, way)
-
-
-needs_resize = pytest.mark.skipif(
-    not HAS_POD_RESIZE, reason=f"Kubernetes {UNDER_TEST.name} has no subresource pods/resize"
-)
-
-
-@pytest.mark.parametrize("subresource", [pytest.param("resize", marks=needs_resize), "ephemeralcontainers"])
-def test_other_subresources_do_not_carry_labels(unlabelled, control_plane, namespace, subresource):
-    change(control_plane.api, namespace, "unlabelled", {"labels": {LABEL: "0.500"}}, f"/{subresource}")
-    assert "labels" not in control_plane.api.get("Pod", "unlabelled", namespace)["metadata"]
 
 
 QUEUE_KEPT = (

@@ -227,21 +227,6 @@ def test_a_native_sidecar_with_a_share_passes(lock, control_plane, policy, annot
     assert {each["name"] for each in found if "limits" in each.get("resources", {})} == {*holders}
 
 
-def test_a_pod_of_many_containers_and_variables_is_within_what_the_api_server_computes(
-    lock, control_plane, namespace
-):
-    env = [{"name": f"VARIABLE_{number}", "value": "x" * 100} for number in range(100)]
-    sidecars = [{"name": f"sidecar-{n}", "image": "example.com/sidecar:1", "env": env} for n in range(22)]
-    pod = labelled_pod("large", "0.500")
-    [task] = pod["spec"]["containers"]
-    pod["spec"]["containers"] = [
-        {**task, "env": env, "resources": {"limits": {"nvidia.com/gpu": "1"}}},
-        *sidecars,
-    ]
-    made = control_plane.api.create(pod, namespace, dry_run=True)
-    assert made["metadata"]["annotations"]["clearml-injector/gpu-container"] == task["name"]
-
-
 def limits_of(pod):
     [limits] = [each["resources"]["limits"] for each in pod["spec"]["containers"]]
     return limits

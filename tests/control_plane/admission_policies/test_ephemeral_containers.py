@@ -49,12 +49,6 @@ def test_an_ephemeral_container_that_could_see_gpus_or_change_limits_is_refused(
             debug(control_plane.api, namespace, "injected", env, securityContext=context)
 
 
-def test_an_ephemeral_container_without_gpus_joins_and_more_may_follow(injected, control_plane, namespace):
-    debug(control_plane.api, namespace, "injected", [VOID])
-    made = debug(control_plane.api, namespace, "injected", [VOID], "second")
-    assert sorted(c["name"] for c in made["spec"]["ephemeralContainers"]) == ["debug", "second"]
-
-
 def test_pods_without_the_label_take_any_ephemeral_container(unlabelled, control_plane, namespace):
     made = debug(control_plane.api, namespace, "unlabelled", [ALL])
     assert made["spec"]["ephemeralContainers"][0]["env"] == [ALL]

@@ -1,6 +1,6 @@
 """What newer releases of Kubernetes let a labelled pod say: what webhook, lock and API server make of it.
 
-What only a kubelet can show is in tests/long/real_nodes/test_pod_features.py and test_agent_pod_features.py.
+What only a kubelet can show is in tests/long/real_nodes/test_pod_features.py and tests/long/agent_nodes.
 """
 
 import pytest
@@ -8,13 +8,10 @@ import pytest
 from testbed import kubernetes_version
 from testbed.api import ApiError
 from testbed.kubernetes_version import UNDER_TEST
-from testbed.process import eventually
 from testbed.registration import labelled_pod
 from tests.control_plane.admission_policies.support import unlabelled_pod
 
-STRATEGIC = "application/strategic-merge-patch+json"
 AMOUNTS = {"cpu": "2", "memory": "2Gi"}
-GATES = [{"name": "example.com/wait"}]
 
 
 def needs(fact: str):
@@ -29,30 +26,10 @@ def create(lock, control_plane, namespace):
     return lambda pod, **more: control_plane.api.create(pod, namespace, **more)
 
 
-@pytest.fixture
-def resize(control_plane, namespace):
-    """Change the limits of a pod's first container, and its requests with them, by `pods/resize`."""
-
-    def change(name, limits):
-        stored = control_plane.api.get("Pod", name, namespace)["spec"]["containers"][0]
-        resources = {"limits": limits, "requests": limits}
-        change = {"spec": {"containers": [{"name": stored["name"], "resources": resources}]}}
-        path = f"/api/v1/namespaces/{namespace}/pods/{name}/resize"
-        return control_plane.api.call("PATCH", path, change, content=STRATEGIC)
-
-    return change
-
-
 def slices(container):
     """What a container asks for of our names."""
     limits = container.get("resources", {}).get("limits", {})
     return {name: amount for name, amount in limits.items() if name.startswith("nvidia.com/")}
-
-
-def with_resources(pod, amounts):
-    """The pod, whose container asks for so much and no more."""
-    pod["spec"]["containers"][0]["resources"] = {"limits": amounts, "requests": amounts}
-    return pod
 
 
 def has_its_share(pod, name="task"):
@@ -67,20 +44,6 @@ def has_its_share(pod, name="task"):
         and not any(slices(each) for each in others if each is not task)
         and pod["spec"]["initContainers"][0]["name"] == "gpu-limiter"
     )
-
-
-@needs("HAS_POD_RESIZE")
-def test_cpu_and_memory_of_a_pod_are_resized_and_slices_are_not(create, resize):
-    made = create(with_resources(labelled_pod("task", "0.500", schedulerName="nobody"), AMOUNTS))
-    [name] = slices(made["spec"]["containers"][0])
-    with pytest.raises(ApiError, match="only cpu and memory resources are mutable"):
-        resize("task", {**AMOUNTS, name: "8"})
-    changed = resize("task", {"cpu": "3", "memory": "4Gi"})
-    limits = changed["spec"]["containers"][0]["resources"]["limits"]
-    assert (limits["cpu"], limits["memory"]) == ("3", "4Gi")
-    assert has_its_share(changed)
-    assert changed["metadata"]["annotations"] == made["metadata"]["annotations"]
-    assert changed["status"]["qosClass"] == made["status"]["qosClass"] == "Guaranteed"
 
 
 @needs("HAS_POD_LEVEL_RESOURCES")
@@ -123,22 +86,3 @@ def test_a_pod_of_many_features_is_stored_as_it_was_written(create):
     assert [each["name"] for each in spec["initContainers"]] == ["gpu-limiter", "mesh"]
     void = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
     assert all(void in each["env"] for each in (spec["initContainers"][1], spec["containers"][1]))
-
-
-def test_a_gated_pod_keeps_its_share_until_the_gate_opens_and_runs(create, control_plane, namespace):
-    made = create(labelled_pod("task", "0.500", schedulingGates=GATES))
-    assert has_its_share(made)
-    path = f"/api/v1/namespaces/{namespace}/pods/task"
-    # Such as Kueue does with the labels of a flavor.
-    narrowed = {"spec": {"nodeSelector": {"nvidia.com/gpu.present": "true"}}}
-    control_plane.api.call("PATCH", path, narrowed, content=STRATEGIC)
-    opened = {"spec": {"schedulingGates": [{"$patch": "replace"}]}}
-    control_plane.api.call("PATCH", path, opened, content=STRATEGIC)
-
-    def running():
-        found = control_plane.api.get("Pod", "task", namespace)
-        return found if found["status"]["phase"] == "Running" else None
-
-    runs = eventually(running, "the pod runs once its gate is open")
-    assert runs["spec"]["containers"] == made["spec"]["containers"]
-    assert runs["metadata"]["annotations"] == made["metadata"]["annotations"]

@@ -1,24 +1,16 @@
 """All that the controller writes in its life passes the policy that holds its token."""
 
 import asyncio
-import base64
 
 import pytest
 
-from certs.observation import SecretContent
 from cluster.kube_client import JSON_PATCH, connected
-from controller.certificates.store import CertificateStore, Installation
 from controller.geometry.mig_manager import MigManager
-from controller.policies.policy_delivery import PolicyDelivery
-from controller.watch.agent_taint import NodeTaints, hold_patch, release_patch, taints_of
+from controller.watch.agent_taint import NodeTaints, hold_patch
 from kube.names import (
-    CERTIFICATE_ANNOTATION,
     MIG_CHANGE_ANNOTATION,
-    POLICIES_ANNOTATION,
 )
-from kube.scheduling import Taint
-from testbed.chart import ADMISSION, CONFIGURATION, RELEASE
-from testbed.gpu_nodes import schedulable
+from testbed.chart import RELEASE
 from testbed.mounts import SecretMounts
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
@@ -37,32 +29,6 @@ from tests.control_plane.test_mig_geometry import CONFIG_MAP, MigNode, create, u
 def controller_connected(control_plane, folder):
     """The controller's client, with its token."""
     return connected(kubeconfig_of(control_plane, CONTROLLER, folder / "kubeconfig"))
-
-
-@pytest.mark.parametrize("known", [[], [OTHER], [OTHER, {**OURS, "effect": "NoExecute"}]], ids=len)
-def test_the_controller_holds_nodes_and_lets_them_go(control_plane, stolen, make_node, tmp_path, known):
-    path = make_node(taints=known)
-    # The taint of a new node goes first, for which a patch by place would be refused.
-    eventually(lambda: schedulable(control_plane.api.call("GET", path)), "the node is ready")
-
-    def found():
-        taints = control_plane.api.call("GET", path)["spec"].get("taints", [])
-        return taints_of([Taint(each["key"], each["effect"]) for each in taints])
-
-    async def main():
-        async with controller_connected(control_plane, tmp_path) as api:
-            await api.request("PATCH", path, body=hold_patch(found()), content_type=JSON_PATCH)
-            held = found()
-            await api.request("PATCH", path, body=release_patch(held.ours), content_type=JSON_PATCH)
-            return held, found()
-
-    held, released = asyncio.run(main())
-    assert (held.count, held.ours, released.count, released.ours) == (
-        len(known) + 1,
-        len(known),
-        len(known),
-        None,
-    )
 
 
 def test_the_controller_holds_nodes_with_thousands_of_labels_and_annotations(stolen, make_node):
@@ -88,46 +54,6 @@ def test_the_controller_takes_its_cordon_back_from_a_node_that_others_uncordoned
         found = control_plane.api.call("GET", path)
         assert MIG_CHANGE_ANNOTATION not in found["metadata"]["annotations"]
         assert not found["spec"].get("unschedulable")
-
-
-def test_the_controller_writes_the_ca_and_touches_its_pods(control_plane, stolen, own_pod, tmp_path):
-    async def main():
-        async with controller_connected(control_plane, tmp_path) as api:
-            store = CertificateStore(api, Installation(OWN_NAMESPACE, RELEASE))
-            for pem in (b"one", b"one\ntwo"):
-                await store.write_bundle(pem, await store.read_bundle())
-            await store.deliver(SecretContent({}, {}))
-
-    asyncio.run(main())
-    [entry] = control_plane.api.get(CONFIGURATION, RELEASE, api=ADMISSION)["webhooks"]
-    assert base64.b64decode(entry["clientConfig"]["caBundle"]) == b"one\ntwo"
-    assert CERTIFICATE_ANNOTATION in control_plane.api.call("GET", own_pod)["metadata"]["annotations"]
-
-
-class Leading:
-    leads = True
-
-
-def test_the_controller_touches_its_pods_when_the_policies_change(
-    control_plane, stolen, helm, own_pod, tmp_path
-):
-    marks = []
-
-    async def main():
-        async with controller_connected(control_plane, tmp_path) as api:
-            delivery = PolicyDelivery(api, OWN_NAMESPACE, f"{RELEASE}-policies")
-            for values in (VALUES, {**VALUES, "queues": {"new": {"place": "spread"}}}):
-                await asyncio.to_thread(helm.apply, values)
-                for _ in range(2):
-                    await delivery.check()
-                marks.append(control_plane.api.call("GET", own_pod)["metadata"]["annotations"])
-
-    asyncio.run(main())
-    helm.apply(VALUES)
-    first, second = [found[POLICIES_ANNOTATION] for found in marks]
-    assert first != second
-    stored = control_plane.api.get("ConfigMap", f"{RELEASE}-policies", OWN_NAMESPACE)
-    assert int(first) < int(second) < int(stored["metadata"]["resourceVersion"])
 
 
 @pytest.fixture

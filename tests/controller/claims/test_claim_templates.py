@@ -16,7 +16,7 @@ from controller.claims.claim_templates import (
 )
 from controller.claims.template_objects import MAX_SPEC, SeenTemplate
 from controller.claims.template_objects import templates as watched_templates
-from kube.dra import DRIVER, ClaimNames
+from kube.dra import DRIVER
 from ledger.placement_request import Accounting, Demands, Placement, PlacementRequest, RequestedShare
 from modes.claim import ClaimedShare, template_name
 from modes.fraction import Fraction
@@ -277,10 +277,3 @@ def test_a_pod_that_needs_a_template_while_it_is_deleted_gets_one_that_stays(api
 
     asyncio.run(meet())
     assert list(api.stored) == [path]
-
-
-def test_a_name_that_cel_would_not_read_as_one_makes_no_template(api, templates):
-    wrong = ClaimNames("cards.example.com", "vram'] || true")
-    [said] = ensure(templates, request().with_share(driver="gpu.example.com", claim_names=wrong))
-    assert "Expected `str` matching" in said
-    assert api.asked == []

@@ -1,6 +1,6 @@
 """In which order requests are served, why some are not, and how much work a plan may be."""
 
-from controller.geometry.planner import IN_USE, MAX_SEARCHES, NO_CARD, NO_ROOM, Planner
+from controller.geometry.planner import IN_USE, NO_CARD, NO_ROOM, Planner
 from kube.scheduling import Taint, Toleration
 from tests.controller.geometry.planned import ANYWHERE, node, only_on, plan, request
 
@@ -64,19 +64,24 @@ def test_pods_learn_whether_cards_are_in_use_or_none_has_what_they_ask_for():
     assert why(nodes, request("p", "9g.99gb")) == NO_CARD
 
 
-def test_pods_that_are_alike_cost_one_search_and_different_ones_of_one_namespace_stop_no_other():
-    nodes = [node(f"n{number}") for number in range(3)]
-    alike = [
-        request(f"p{number}", since="1", constraints=only_on("none")) for number in range(2 * MAX_SEARCHES)
+def test_pods_that_are_alike_cost_one_search():
+    nodes = [node(f"n{number}", SEVEN, held={"1g.5gb": 1}) for number in range(20)]
+    pods = [request(f"p{number}") for number in range(5000)]
+    assert len(Planner().plan(nodes, pods, 0.0).unserved) == 5000
+
+
+def test_a_plan_ends_when_its_time_is_over_and_the_next_begins_with_the_namespaces_left(monkeypatch):
+    """The others have pods that are all different and fit nowhere."""
+    monkeypatch.setattr("controller.geometry.planner.PLAN_SECONDS", 0.0)
+    planner, nodes = Planner(), [node(f"n{number}") for number in range(3)]
+    pods = [
+        request(f"p{i}", namespace=f"greedy{i % 3}", since="1", constraints=only_on("none"), cpu_milli=i)
+        for i in range(300)
     ]
-    different = [
-        request(f"d{i}", since="1", namespace="greedy", constraints=only_on("none"), cpu_milli=i)
-        for i in range(2 * MAX_SEARCHES)
-    ]
-    last = request("last", since="2")
-    (change,) = plan(nodes, [*alike, *different, request("q", namespace="modest", since="3"), last])
-    assert change.pods == {"q"}
-    assert plan(nodes, [*alike, last])
+    pods.append(request("p", namespace="modest", since="2"))
+    found = [planner.plan(nodes, pods, float(now)) for now in range(4)]
+    assert [len(each.unserved) for each in found] == [1, 1, 1, 0]
+    assert {pod for new in found[3].divisions.values() for pod in new.pods} == {"p"}
 
 
 def test_a_request_for_any_number_of_instances_ends():

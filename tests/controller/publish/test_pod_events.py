@@ -52,7 +52,7 @@ def test_a_pod_that_did_not_wait_for_slices_yet_is_looked_at_again():
     waiting = seen(changed(lacks_slices=True), memory_values=("81920",))
     state.set_pod(waiting)
     asyncio.run(write_next(events))
-    assert events._pending._length == 0
+    assert not events._pending._queues
     state.set_pod(seen(changed(lacks_slices=True, asked="0.5"), memory_values=("81920",)))
     assert asyncio.run(events._pending.get()).reason == "WaitingForSlices"
 

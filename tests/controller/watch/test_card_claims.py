@@ -5,7 +5,7 @@ import json
 import pytest
 
 from controller.watch.card_claims import card_claims
-from kube.dra import DRIVER, NVIDIA_DRIVER, SHARES_OF_CARD, CustomCards
+from kube.dra import DRIVER, NVIDIA_DRIVER, SHARES_OF_CARD
 from ledger.claimed_cards import CardClaim, CardKey, ClaimedPart
 from tests.cluster.objects import listed, read_object
 
@@ -85,9 +85,3 @@ def test_only_pods_reserve_and_the_first_is_shown():
 def test_one_that_cannot_be_read_hides_no_other(wrong):
     found, _ = card_claims().reader.read_list(json.dumps(listed(wrong, claim(name="d"))).encode())
     assert [each.name for each in found] == ["d"]
-
-
-def test_a_claim_holds_the_capacity_by_which_a_custom_driver_counts():
-    held = result(driver="gpu.example.com", consumedCapacity={"vram": "2Gi", "memory": "1Gi"})
-    [found] = read_object(card_claims([CustomCards("gpu.example.com", "vram")]), claim(held)).parts
-    assert (found.card.driver, found.mib) == ("gpu.example.com", 2048)

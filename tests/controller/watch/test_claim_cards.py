@@ -7,7 +7,7 @@ import pytest
 from agent.dra.resource_slice import OfferedCard, devices_of, manifest
 from agent.gpu import Gpu
 from controller.watch.claim_cards import offered_slices
-from kube.dra import DRIVER, NVIDIA_DRIVER, CustomCards
+from kube.dra import DRIVER, NVIDIA_DRIVER
 from ledger.claimed_cards import ClaimableCard, OfferedSlice
 from tests.cluster.objects import listed, read_object
 
@@ -41,7 +41,7 @@ def test_a_card_of_nvidias_driver():
 
 def test_a_slice_as_the_agent_writes_it():
     found = Gpu(2, "GPU-2", "NVIDIA L4", 24576, minor=2)
-    offered = [OfferedCard(found, None, "Xid 79")]
+    offered = [OfferedCard(found, "Xid 79")]
     written = manifest("node-1", "uid", devices_of(offered), 5)
     [card] = read_object(offered_slices(), written).cards
     assert card == ClaimableCard("gpu-2", found.usable_mib, "GPU-2", "NVIDIA L4", taint=f"{DRIVER}/xid=79")
@@ -106,30 +106,3 @@ def test_one_that_cannot_be_read_hides_no_other(wrong):
     data = listed(wrong, resource_slice("t", gpu("GPU-1")))
     found, _ = offered_slices().reader.read_list(json.dumps(data).encode())
     assert [each.name for each in found] == ["t"]
-
-
-CUSTOM = CustomCards("gpu.example.com", "vram", "model")
-
-
-def test_a_card_of_a_custom_driver_has_its_own_names_and_no_type():
-    device = {
-        "name": "gpu-0",
-        "attributes": {
-            "model": {"string": "Example 1"},
-            "index": {"int": 0},
-            "other.example.com/x": {"bool": True},
-        },
-        "capacity": {"vram": {"value": "80Gi"}, "memory": {"value": "1Gi"}},
-        "allowMultipleAllocations": True,
-    }
-    written = resource_slice("s", device, {"name": "nic-0"}, driver="gpu.example.com")
-    found = read_object(offered_slices([CUSTOM]), written)
-    assert found.cards == (ClaimableCard("gpu-0", 81920, model="Example 1"),)
-    assert read_object(offered_slices(), written) == OfferedSlice("s", "")
-
-
-def test_no_custom_driver_replaces_a_known_one():
-    device = gpu("GPU-0")
-    written = resource_slice("s", device, driver=NVIDIA_DRIVER)
-    wrong = CustomCards(NVIDIA_DRIVER, "vram")
-    assert read_object(offered_slices([wrong]), written) == read(device)

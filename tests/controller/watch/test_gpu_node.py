@@ -242,3 +242,9 @@ POOL_NODE = msgspec.structs.replace(NODE, gpus=(), slices_per_gpu=0, pooled=16)
 def test_only_healthy_cards_are_behind_a_pool_and_none_where_its_slices_do_not_go_with_them(cards, reported):
     assert with_report(POOL_NODE, read(cards), "serving").pool_cards == reported
     assert with_report(POOL_NODE, read(cards), "away").pool_cards == ()
+
+
+@pytest.mark.parametrize(("label", "mib"), [(None, 40960), (81559, 81559)])
+def test_a_node_that_nothing_labels_has_the_memory_that_its_agent_reports_of_the_smallest_card(label, mib):
+    node = NodeFact(name="mixed", gpus=((0, 8), (1, 8)), slices_per_gpu=8, gpu_mib=label)
+    assert with_report(node, SAYS, "serving").gpu_mib == mib

@@ -64,19 +64,19 @@ def test_with_more_such_hosts_than_can_be_shut_out_the_pod_is_bound_to_those_tha
     assert (answer.hosts, answer.other_hosts) == (("whole.local",), ())
 
 
-def test_a_model_that_no_card_is_of_is_denied_and_the_cards_that_there_are_are_named():
-    answer = ledger_of(node_of("mixed", SMALL, LARGE)).place(eighths(4, kinds=GpuKinds(("H100",))), 0.0)
-    assert isinstance(answer, Unschedulable)
-    assert SMALL in answer.why
-    assert LARGE in answer.why
-
-
 def test_several_gpus_of_nodes_without_equal_ones_are_denied():
     ledger = ledger_of(node_of("mixed", SMALL, LARGE))
     answer = ledger.place(request_of(Fraction(8, 8, 2), **BY_AGENT), 0.0)
     assert isinstance(answer, Unschedulable)
     assert "equal" in answer.why
     assert isinstance(ledger.place(eighths(16, **BY_AGENT), 0.0), Placement), "whole GPUs have no limit"
+
+
+def test_a_limit_by_the_label_is_never_written_for_a_smaller_card():
+    ledger = ledger_of(node_of("liar", LARGE, SMALL), holders=(holder("p", "liar", (0, 8)),))
+    answer = placed(ledger, eighths(4))
+    assert (answer.node, answer.indices) == (None, (0,))
+    assert placed(ledger, eighths(4, **BY_AGENT)).indices == (1,)
 
 
 def test_without_an_agent_the_label_says_what_a_card_is():

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
 from ledger.ledger import Ledger
-from ledger.placement.cpu import PER_SLICE
-from ledger.placement.expected_pods import MAX_KINDS, MAX_PRICED
-from ledger.placement.prices import Prices
+from ledger.placement.expected_pods import MAX_KINDS
+from ledger.placement.prices import PER_SLICE, Prices
 from ledger.placement_request import Placement
 from modes.fraction import Fraction
-from tests.effort import examples
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, request_of
 
 PRODUCT = "nvidia.com/gpu.product"
@@ -51,13 +45,6 @@ def ask_mib(ledger: Ledger, mib: int, count: int = 1) -> list[str]:
     return nodes
 
 
-def worth_on(ledger: Ledger, product: str) -> Prices:
-    """What free slices are worth on the nodes of a product."""
-    classes = ledger._node_index.classes.values()
-    (found,) = [each.prices for each in classes if each.sample.labels[PRODUCT] == product]
-    return found
-
-
 def test_pods_that_would_go_anywhere_leave_the_class_that_others_name_to_those() -> None:
     ledger = two_classes()
     assert arrive(ledger, 4, 1) == ["a0"]
@@ -74,34 +61,10 @@ def test_before_pods_teach_otherwise_those_that_tolerate_a_taint_leave_the_other
     assert arrive(ledger, 4, 1, constraints=tolerates) == ["b"]
 
 
-def test_the_more_is_learnt_the_less_counts_what_was_expected_in_advance() -> None:
-    ledger = ledger_of(*(gpu_node(f"n{i}", 8) for i in range(60)))
-    arrive(ledger, 8, 1)
-    in_advance = pairs_worth(ledger)
-    arrive(ledger, 8, 500)
-    assert 0 < 10 * pairs_worth(ledger) < in_advance
-
-
-def pairs_worth(ledger: Ledger) -> int:
-    """What two idle GPUs of one node are worth beyond their sum."""
-    return prices_on(ledger).idle[2]
-
-
 def prices_on(ledger: Ledger) -> Prices:
     """The prices of the only kind of nodes."""
     (found,) = {each.prices for each in ledger._node_index.classes.values()}
     return found
-
-
-def test_a_class_that_is_named_is_worth_the_more_the_less_of_it_is_free() -> None:
-    ledger = two_classes()
-    arrive(ledger, 4, 100)
-    arrive(ledger, 4, 50, constraints=NAMES_A10)
-    empty = worth_on(ledger, "A10").gpu[8]
-    for i in range(4):
-        ledger.set_pod(holder(f"p{i}", f"a{i}", (0, 8), (1, 8), (2, 8)))
-    arrive(ledger, 4, 50)
-    assert worth_on(ledger, "A10").gpu[8] > empty > worth_on(ledger, "T4").gpu[8]
 
 
 def test_kinds_of_pods_are_bounded_and_room_is_made_for_new_ones() -> None:
@@ -116,21 +79,6 @@ def test_kinds_of_pods_are_bounded_and_room_is_made_for_new_ones() -> None:
     arrive(ledger, 8, 400)
     assert len(kinds) < MAX_KINDS
     assert max(kind.count for kind in kinds.values()) > 5
-
-
-def test_many_classes_of_nodes_leave_room_for_fewer_kinds_of_pods() -> None:
-    some = [str(number) for number in range(60)]
-    nodes = [
-        gpu_node(f"n{i}", 1, mib=16_384 + i, labels={"nvidia.com/gpu.memory": str(16_384 + i), "kind": kind})
-        for i, kind in enumerate(some * 3)
-    ]
-    ledger = ledger_of(*nodes)
-    for number in range(200):
-        term = NodeSelectorTerm((Requirement("kind", "In", tuple(some[: number % 50 + 1])),))
-        arrive(ledger, number % 8 + 1, 1, constraints=Constraints(required_terms=(term,)))
-    classes = len(ledger._node_index.classes)
-    assert classes >= 60
-    assert len(ledger._expected[8]._kinds) * classes <= MAX_PRICED
 
 
 def test_idle_gpus_of_one_node_are_kept_for_pods_of_several() -> None:
@@ -158,40 +106,10 @@ def test_small_requests_leave_gpus_with_much_memory_to_pods_that_fit_nowhere_els
     assert all(ask_mib(ledger, 61_000, 4))
 
 
-def test_old_pods_count_less_than_new_ones() -> None:
-    ledger = ledger_of(gpu_node("a", 8))
-    for slices in (4, 8):
-        arrive(ledger, slices, 200)
-    counts = {size: kind.count for keys, kind in kinds_of(ledger) for _, size in keys}
-    assert counts[8, 1] > 3 * counts.get((4, 1), 0.0)
-
-
-def kinds_of(ledger: Ledger):
-    """Kinds that a ledger expects: sizes by kind of node, and the count."""
-    return [(keys, kind) for keys, kind in ledger._expected[8]._kinds.items()]
-
-
 def test_an_absurd_request_does_not_teach_that_cpu_is_worthless() -> None:
     ledger = ledger_of(gpu_node("a", 1))
     arrive(ledger, 1, 100, cpu_milli=10**15)
     assert min(prices_on(ledger).cpu) >= PER_SLICE * 8 // 64_000
-
-
-@given(
-    st.lists(st.tuples(st.sampled_from([1, 3, 4, 8, 16, 32]), st.booleans()), min_size=20, max_size=80),
-    st.integers(0, 10**6),
-)
-@settings(max_examples=examples(30), deadline=None)
-@pytest.mark.filterwarnings("error")
-def test_whatever_arrives_worth_is_finite_and_grows_with_free_slices(arriving, cpu) -> None:
-    ledger = two_classes()
-    for number, (slices, named) in enumerate(arriving):
-        constraints = NAMES_A10 if named else Constraints()
-        ledger.place(eighths(slices, reservation=f"r{number}", constraints=constraints, cpu_milli=cpu), 0.0)
-    for node_class in ledger._node_index.classes.values():
-        worth = node_class.prices
-        assert list(worth.gpu) == sorted(worth.gpu)
-        assert list(worth.idle) == sorted(worth.idle)
 
 
 def test_prices_are_renewed_while_no_node_takes_pods() -> None:

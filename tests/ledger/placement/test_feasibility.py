@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from kube.matching import labels_match, tolerates
 from kube.names import GPU_MEMORY_LABEL
-from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, without_label
-from ledger.ledger import Ledger
-from ledger.placement.feasibility import Obstacle, gpu_obstacle, why_unschedulable
+from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint
+from ledger.placement.feasibility import Obstacle, why_unschedulable
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from modes.facts import NodeFact
 from modes.fraction import Fraction
-from modes.gpu_kinds import EVERY_KIND
-from tests.effort import by_turns, examples
-from tests.ledger.cluster import changed, eighths, gpu_node, ledger_of, request_of
-from tests.ledger.strategies import asks, nodes
+from tests.ledger.cluster import eighths, gpu_node, ledger_of, request_of
 
 INSTALL = "(docs/getting-started/install.md)"
 UNLABELLED = (
@@ -72,43 +65,6 @@ def test_an_unschedulable_pod_is_told_what_nodes_lack_and_what_to_do(nodes_there
 def test_whole_gpus_need_no_label_of_memory() -> None:
     nameless = gpu_node("a", gpu_mib=None, labels={})
     assert ledger_of(nameless).place(eighths(8), 0.0) == Placement((0,), 0, (), "a")
-
-
-def obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:
-    """What a walk over all nodes finds first at one of them."""
-    constraints = request.demands.constraints
-    if constraints.node_name not in {None, node.name}:
-        return Obstacle.OTHER_NODE
-    by_gpus = gpu_obstacle(node, request)
-    if by_gpus is not None:
-        return by_gpus
-    if not labels_match(constraints, node.name, node.labels):
-        return Obstacle.LABELS
-    # A pod with nodeName bypasses the scheduler, and thus taints.
-    is_kept_off = constraints.node_name is None and not tolerates(constraints.tolerations, node.taints)
-    return Obstacle.TAINTS if is_kept_off else None
-
-
-@given(st.lists(nodes(), max_size=6), asks)
-@settings(max_examples=examples(by_turns("ledger", usual=100, full=300)))
-def test_an_unschedulable_pod_is_told_the_nearest_obstacle_of_any_node(
-    some_nodes: list[NodeFact], request: PlacementRequest
-) -> None:
-    """Classes of nodes answer for their members: so many nodes with so few words must not be walked."""
-    by_name = {node.name: node for node in some_nodes}
-    # Of kinds that no GPU is of, the line says so.
-    request = changed(request, kinds=EVERY_KIND)
-    ledger = Ledger()
-    ledger.replace(by_name.values(), [])
-    answer = ledger.place(request, 0.0)
-    if isinstance(answer, Unschedulable):
-        own = without_label(request.demands.constraints, GPU_MEMORY_LABEL)
-        obstacles = [
-            (found, 1, labels_match(own, node.name, node.labels))
-            for node in by_name.values()
-            if (found := obstacle(node, request)) is not None
-        ]
-        assert answer == why_unschedulable(obstacles, request)
 
 
 SHUT_OUT = "on 2 nodes with such GPUs, the pod's node selector or affinity does not match: fix it"

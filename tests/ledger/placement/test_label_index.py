@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kube.matching import labels_match
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
-from ledger.placement.label_index import LabelIndex, Work
+from ledger.placement import label_index
+from ledger.placement.label_index import LabelIndex
 from modes.facts import NodeFact
 from tests.effort import by_turns, examples
 
@@ -62,5 +64,26 @@ def test_what_is_forgotten_of_all_nodes_is_gone() -> None:
     assert (index.nodes, index.numbers, index._values, index._having_key) == (0, {}, {}, {})
 
 
+def test_a_hundred_bounds_on_a_label_with_its_own_value_on_each_node_read_each_value_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    index, read, real = LabelIndex(), list[str | None](), label_index.integer
+    for number in range(1000):
+        index.add(NodeFact(name=f"n{number}", labels={"rank": str(number)}))
+    monkeypatch.setattr(label_index, "integer", lambda text: (read.append(text), real(text))[1])
+    bounds = [Requirement("rank", ("Gt", "Lt")[each % 2], (str(each),)) for each in range(100)]
+    terms = tuple([NodeSelectorTerm((bound,)) for bound in bounds])
+    assert index.matching(Constraints(required_terms=terms)) == index.nodes
+    assert len(read) == 1000
+
+
+def test_nothing_is_kept_of_the_keys_that_pods_name_and_no_node_has() -> None:
+    index = LabelIndex()
+    index.add(NodeFact(name="n", labels={"rank": "7"}))
+    asked = NodeSelectorTerm((Requirement("nobody-has-it", "Gt", ("1",)),))
+    assert index.matching(Constraints(required_terms=(asked,))) == 0
+    assert not index._ladders
+
+
 def names_of(index: LabelIndex, constraints: Constraints) -> set[str]:
-    return {*index.named(index.matching(constraints, Work(0)))}
+    return {*index.named(index.matching(constraints))}

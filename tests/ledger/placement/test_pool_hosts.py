@@ -54,13 +54,6 @@ def test_a_pod_that_waits_stays_off_nodes_with_room_across_cards_as_their_agents
     assert (answer.node, answer.other_hosts) == (None, ("across.local",))
 
 
-def test_what_no_node_could_ever_hold_is_denied_for_good():
-    ledger = ledger_of(pool("a", 5, 6), holders=pods("a", 5, 6))
-    answer = ledger.place(request_of(Fraction(24, 8), **POOLED), 0.0)
-    assert isinstance(answer, Unschedulable)
-    assert not answer.is_for_now
-
-
 def test_what_was_placed_since_the_agent_looked_is_put_where_the_agent_puts_it():
     ledger = ledger_of(pool("a", 4, 3), holders=pods("a", 4, 3))
     assert placed(ledger, eighths(4, reservation="r-1", **POOLED)).node == "a"
@@ -90,10 +83,3 @@ def test_with_many_hosts_to_shut_out_the_pod_names_those_with_room():
     ledger = ledger_of(*across, pool("whole", 0, 8), holders=(*held, *pods("whole", 8)))
     answer = placed(ledger, eighths(4, **POOLED))
     assert (answer.node, answer.hosts, answer.other_hosts) == ("whole", ("whole.local",), ())
-
-
-def test_pods_that_differ_only_in_their_containers_slices_need_other_cards():
-    ledger = ledger_of(pool("a", 4, 4), pool("b", 2, 6), holders=(*pods("a", 4, 4), *pods("b", 2, 6)))
-    for split, node in (((4, 4), "a"), ((6, 2), "b"), ((4, 4), "a")):
-        share = Fraction(8, 8).shared_by([Fraction(slices, 8) for slices in split])
-        assert placed(ledger, request_of(share, **POOLED)).node == node

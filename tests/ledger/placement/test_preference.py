@@ -1,8 +1,6 @@
 """One request for slices and MIG instances: room decides, then the policy's order; the answer says why."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ledger.placement_request import Placement, Unschedulable
 from modes.fraction import Fraction
@@ -79,29 +77,3 @@ def test_an_instance_that_the_pod_has_already_is_kept_though_slices_have_room_by
     assert again.instance == kept.instance
     (node,) = [each for each in ledger.view().nodes if each.name == "s"]
     assert [gpu.used for gpu in node.gpus] == [0]
-
-
-shapes = st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 1))
-
-
-@given(
-    shapes,
-    st.integers(0, 2),
-    st.sampled_from([MIG_FIRST, SLICES_FIRST]),
-    st.lists(st.integers(1, 8), max_size=15),
-)
-def test_both_families_together_hold_no_more_than_they_offer(counts, gpus, prefer, shares):
-    profiles = dict(zip(("p1g_10gb", "p3g_40gb", "p7g_80gb"), counts, strict=True))
-    profiles = {name: count for name, count in profiles.items() if count}
-    nodes = [mig_node("m", A100_80, **profiles)] if profiles else []
-    nodes += [gpu_node("s", gpus)] if gpus else []
-    ledger = ledger_of(*nodes)
-    for at, share in enumerate(shares):
-        answer = ledger.place(ask(share, prefer, reservation=f"r{at}"), 0.0)
-        largest = max([{"p1g_10gb": 1, "p3g_40gb": 4, "p7g_80gb": 8}[name] for name in profiles], default=0)
-        assert isinstance(answer, Placement) == (largest >= share or gpus > 0)
-        if isinstance(answer, Placement) and answer.instance is not None:
-            assert answer.instance.eighths >= share
-            assert answer.instance.eighths <= 2 * share or not gpus
-    for view in ledger.view().nodes:
-        assert all(gpu.used <= gpu.capacity for gpu in view.gpus)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from ledger.ledger import Ledger
 from ledger.placement_request import PlacementRequest
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, placed
-from tests.ledger.snapshot import books
 
 
 def spread(slices: int = 2, number: int = 0, **changes: object) -> PlacementRequest:
@@ -24,12 +23,6 @@ def test_replicas_go_to_other_nodes_first_then_to_other_gpus():
     assert sorted(found[6:]) == [("a", (0,)), ("b", (0,)), ("c", (0,))]
 
 
-def test_where_every_node_has_replicas_the_fewest_are_found_however_many_counts_there_are():
-    pods = [holder(f"p{i}", f"n{i % 12}", (i // 12 % 8, 1), owner="train") for i in range(40)]
-    ledger = ledger_of(*(gpu_node(f"n{i}", 8) for i in range(12)), holders=tuple(pods))
-    assert {node for node, _ in places(ledger, 8, slices=1)} == {f"n{i}" for i in range(4, 12)}
-
-
 def test_a_pooled_mode_spreads_over_nodes():
     nodes = [gpu_node(name, 0, pooled=16, pooled_gpus=2) for name in "abc"]
     found = places(ledger_of(*nodes), 6, mode="pooled")
@@ -46,13 +39,3 @@ def test_after_a_restart_the_same_is_known_from_the_pods_alone():
     found = placed(after, spread(1, 9))
     assert (found.node, found.indices) == ("b", (1,))
     assert found == placed(before, spread(1, 9))
-
-
-def test_nothing_is_kept_of_owners_without_pods():
-    ledger = ledger_of(gpu_node("a"), gpu_node("b"))
-    empty = books(ledger)["owners"]
-    for number in range(20):
-        placed(ledger, spread(1, number, owner=f"owner-{number}", same_model=True))
-    for number in range(20):
-        ledger.release(f"r-{number}")
-    assert books(ledger)["owners"] == empty == ({}, {})

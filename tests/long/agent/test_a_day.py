@@ -1,11 +1,6 @@
-"""24 hours of an agent in half a minute, or eight of them: what it holds after a quarter, and at their end.
-
-`AGENT_DAY_S` says how many seconds the day takes; the more, the fewer turns of the loops are left out.
-"""
+"""24 hours of an agent in half a minute: what it holds after a quarter, and at their end."""
 
 import asyncio
-import json
-import os
 import signal
 import subprocess
 import sys
@@ -14,22 +9,18 @@ from dataclasses import replace
 import grpc
 import httpx
 import msgspec
-import pytest
 
 from testbed.nodes.agent import LIMITS_BY_AGENT
 from tests.agent.support.kubelet import kubelet_in
 from tests.agent.support.node import card, ids
-from tests.effort import by_turns
-from tests.programs.agent.processes import node_for_processes, rss_mib
+from tests.programs.agent.processes import node_for_processes
 
-DAY_S = float(os.environ.get("AGENT_DAY_S", "20"))
-HOURS = by_turns("agent", usual=8, full=24)
-SPEED = 24 * 3600 / DAY_S
+HOURS = 24
+SPEED = HOURS * 3600 / 20
+"""A day takes 20 s at least."""
 MAX_GROWTH = 1.03
-"""Objects at the end, by those after a quarter. Memory is only printed: allocators keep some."""
+"""Objects at the end, by those after a quarter."""
 CARDS = card(0), card(1, 81920)
-
-pytestmark = pytest.mark.timeout(120 + 6 * DAY_S)
 
 
 class Day:
@@ -37,7 +28,6 @@ class Day:
 
     def __init__(self, node, kubelet, process):
         self.node, self.kubelet, self.process = node, kubelet, process
-        self.pods = 0
 
     async def hour(self, number):
         """Pods come and go, a GPU is lost and found, metrics are read, the kubelet may start again."""
@@ -70,7 +60,6 @@ class Day:
                     raise
                 await self.kubelet.until_offered(resource)
             else:
-                self.pods += 1
                 return
 
     async def scrape(self):
@@ -79,15 +68,14 @@ class Day:
             answer = await client.get(f"http://127.0.0.1:{self.port}/metrics")
         assert "fraction_injector_agent_container_slices" in answer.text
 
-    async def counts(self):
-        """What the process holds and did, and its MiB."""
+    async def objects(self):
+        """How many the process holds."""
         self.process.send_signal(signal.SIGUSR1)
-        line = await self.process.stdout.readline()
-        return {"MiB": rss_mib(self.process.pid), **json.loads(line)}
+        return int(await self.process.stdout.readline())
 
 
 async def live(port):
-    with node_for_processes(health_port=port) as node:
+    with node_for_processes(health_port=port, node="node") as node:
         node.write_gpus(*CARDS)
         node.write_card_names("GPU-0", "GPU-1")
         (node.root / "policies").mkdir()
@@ -106,7 +94,7 @@ async def live(port):
 
 
 async def day(agent, port):
-    """Live through it; return the figures after a quarter, and at the end."""
+    """Live through it; return the objects after a quarter, and at the end."""
     agent.port = port
     for index in (0, 1):
         await agent.kubelet.until_offered(f"nvidia.com/gpu-{index}")
@@ -116,13 +104,10 @@ async def day(agent, port):
         over = begun + (hour + 1) * 3600 / SPEED - asyncio.get_running_loop().time()
         await asyncio.sleep(max(0.0, over))
         if hour + 1 == HOURS // 4:
-            quarter = await agent.counts()
-    return quarter, {**await agent.counts(), "pods": agent.pods}
+            quarter = await agent.objects()
+    return quarter, await agent.objects()
 
 
-def test_a_day_leaves_nothing_behind(capsys, free_tcp_port):
+def test_a_day_leaves_nothing_behind(free_tcp_port):
     quarter, end = asyncio.run(live(free_tcp_port))
-    with capsys.disabled():
-        sys.stdout.write(f"\nagent after {HOURS // 4} hours {quarter}\nagent after {HOURS} hours {end}\n")
-    assert end["objects"] < quarter["objects"] * MAX_GROWTH
-    assert end["registrations"] >= 2 * (1 + HOURS // 4)
+    assert end < quarter * MAX_GROWTH

@@ -19,7 +19,6 @@ from testbed.registration import OWN_NAMESPACE
 from tests.cli.running import run as run_command
 from tests.conftest import Say
 from tests.real_nodes.agent_pods import GPUS, NODE, agent_cluster
-from tests.real_nodes.conftest import WORK
 from tests.real_nodes.installation import COMPONENTS, READY_S, Installation
 from tests.real_nodes.operator_node import (
     CLIENT,
@@ -31,10 +30,10 @@ from tests.real_nodes.operator_node import (
     ready_agents,
     run,
     set_label,
-    share,
     until_another_serves,
     until_it_serves,
 )
+from tests.real_nodes.pods import WORK, labelled
 
 OF_K3S = {"runtimeSocket": K3S.socket, "cdiDirs": ["/var/run/cdi"]}
 
@@ -118,13 +117,13 @@ def test_a_node_of_k3s_serves_after_what_doctor_says_and_after_a_reboot(installa
     restart_k3s(cluster)
     until_it_serves(cluster)
     assert says(cluster, "agent-pods") == says(cluster, "serving") == ""
-    eventually(lambda: is_let_in(cluster, share("half", "0.500")), "labelled pods are let in", READY_S)
-    run(cluster, share("half", "0.500"))
+    eventually(lambda: is_let_in(cluster, labelled("half", "0.500")), "labelled pods are let in", READY_S)
+    run(cluster, labelled("half", "0.500"))
     has_share(cluster, "half", 4)
 
     of_before = ready_agents(installation)
     cluster.reboot(NODE, agent=False)
     until_another_serves(installation, of_before)
-    eventually(lambda: is_let_in(cluster, share("after", "0.250")), "labelled pods are let in", READY_S)
-    run(cluster, share("after", "0.250"))
+    eventually(lambda: is_let_in(cluster, labelled("after", "0.250")), "labelled pods are let in", READY_S)
+    run(cluster, labelled("after", "0.250"))
     has_share(cluster, "after", 2)

@@ -1,6 +1,6 @@
 """What newer releases of Kubernetes let a labelled pod say: what its containers get on a real kubelet.
 
-The limiter is the webhook's here; with the node agent's see test_agent_pod_features.py.
+The limiter is the webhook's here; with the node agent's see tests/long/agent_nodes/test_agent.py.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,15 +9,14 @@ import pytest
 
 from testbed.api import Object
 from testbed.nodes.cluster import RealCluster
-from testbed.nodes.stub_images import LIBRARY, LIBRARY_TEXT, LIMITER
+from testbed.nodes.stub_images import LIBRARY_TEXT
 from testbed.process import eventually
-from tests.real_nodes.conftest import WORK
 from tests.real_nodes.installation import Installation
 from tests.real_nodes.installed import conftest as installed
 from tests.real_nodes.load import task
+from tests.real_nodes.pods import LIMIT, WORK, environment, inside
 
 cluster, installation = installed.cluster, installed.installation
-LIMIT = "CUDA_DEVICE_MEMORY_LIMIT_0"
 EXITED = {"operator": "In", "values": [42]}
 STARTED = {"Running", "Succeeded", "Failed"}
 ONCE = "test -e /kept/was-here && sleep 3600; touch /kept/was-here; exit 42"
@@ -51,20 +50,12 @@ def until_running(cluster: RealCluster, name: str) -> None:
     assert status(cluster, name)["phase"] == "Running", status(cluster, name)
 
 
-def inside(cluster: RealCluster, name: str, *command: str) -> str:
-    """Run a command in a pod's container of the same name and return what it prints."""
-    ended = cluster.kubectl("exec", f"--namespace={WORK}", name, f"--container={name}", "--", *command)
-    assert ended.code == 0, ended.stderr
-    return ended.stdout
-
-
 def is_limited(cluster: RealCluster, made: Object) -> None:
     """See that the container has the limit that was decided at creation, and the limiter's library."""
     name, notes = made["metadata"]["name"], made["metadata"]["annotations"]
-    text = inside(cluster, name, "cat", "/proc/1/environ")
-    environment = dict(line.split("=", 1) for line in text.split("\0") if line)
-    assert environment[LIMIT] == f"{notes['clearml-injector/memory-mib']}m"
-    assert inside(cluster, name, "cat", environment["LD_PRELOAD"]) == LIBRARY_TEXT.decode()
+    variables = environment(cluster, name)
+    assert variables[LIMIT] == f"{notes['clearml-injector/memory-mib']}m"
+    assert inside(cluster, name, "cat", variables["LD_PRELOAD"]) == LIBRARY_TEXT.decode()
     assert inside(cluster, name, "sh", "-c", "echo account > /usr/local/vgpu-cache/x") == ""
     devices = inside(cluster, name, "sh", "-c", "ls /dev/nvidia*").split()
     assert devices == [f"/dev/nvidia{notes['clearml-injector/gpu-index']}"]
@@ -95,40 +86,4 @@ def test_a_pod_in_a_user_namespace_has_its_limit(create, cluster):
     made = create(task("mapped", "0.250", hostUsers=False))
     until_running(cluster, "mapped")
     assert inside(cluster, "mapped", "cat", "/proc/self/uid_map").split()[1] != "0"
-    is_limited(cluster, made)
-
-
-def test_a_pod_with_an_image_volume_has_its_limit(create, cluster):
-    image = {"name": "model", "image": {"reference": LIMITER, "pullPolicy": "Never"}}
-    pod = task("mounts", "0.250", volumes=[image])
-    pod["spec"]["containers"][0]["volumeMounts"] = [{"name": "model", "mountPath": "/model"}]
-    made = create(pod)
-    until_running(cluster, "mounts")
-    assert inside(cluster, "mounts", "cat", f"/model/{LIBRARY}") == LIBRARY_TEXT.decode()
-    is_limited(cluster, made)
-
-
-def test_a_pod_with_resources_of_its_own_keeps_its_class_and_has_its_limit(create, cluster):
-    amounts = {"cpu": "200m", "memory": "64Mi"}
-    made = create(task("whole", "0.250", resources={"limits": amounts, "requests": amounts}))
-    until_running(cluster, "whole")
-    assert status(cluster, "whole")["qosClass"] == "Guaranteed"
-    is_limited(cluster, made)
-
-
-def test_a_native_sidecar_runs_next_to_the_container_and_sees_no_gpu(create, cluster):
-    sidecar = task("mesh")["spec"]["containers"][0] | {"restartPolicy": "Always"}
-    made = create(task("neighbor", "0.250", initContainers=[sidecar]))
-    until_running(cluster, "neighbor")
-    is_limited(cluster, made)
-    seen = cluster.kubectl("exec", f"--namespace={WORK}", "neighbor", "--container=mesh", "--", "ls", "/dev")
-    assert (seen.code, "nvidia" in seen.stdout) == (0, False)
-
-
-def test_a_gated_pod_runs_with_the_share_of_its_creation_once_the_gate_opens(create, cluster):
-    made = create(task("gated", "0.250", schedulingGates=[{"name": "example.com/wait"}]))
-    opened = {"spec": {"schedulingGates": [{"$patch": "replace"}]}}
-    content = "application/strategic-merge-patch+json"
-    cluster.api.call("PATCH", f"/api/v1/namespaces/{WORK}/pods/gated", opened, content=content)
-    until_running(cluster, "gated")
     is_limited(cluster, made)

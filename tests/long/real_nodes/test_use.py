@@ -20,9 +20,8 @@ from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
 from tests.conftest import Say
 from tests.real_nodes.agent_pods import GPUS, NODE, agent_cluster
-from tests.real_nodes.conftest import WORK
 from tests.real_nodes.installation import READY_S, VALUES, Installation
-from tests.real_nodes.test_agent_chart import labelled, phase
+from tests.real_nodes.pods import WORK, labelled, phase
 from tests.real_nodes.use import MEASURED_S, run
 
 ASK = "import urllib.request as r; print(r.urlopen('http://{}:9082/metrics').read().decode())"
@@ -61,12 +60,6 @@ def pid_of(cluster: RealCluster, pod: Object) -> int:
     done; true"""
     [pid] = cluster.nodes[NODE].sandbox.check("bash", "-c", script).split()
     return int(pid)
-
-
-def container_of(pod: Object) -> str:
-    """The ID of a pod's container."""
-    [status] = pod["status"]["containerStatuses"]
-    return str(status["containerID"]).rpartition("/")[2]
 
 
 def measured(cluster: RealCluster) -> dict[str, dict]:

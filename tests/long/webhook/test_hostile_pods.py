@@ -16,14 +16,11 @@ import pytest
 from tests.long.webhook.hostile_pods import (
     EIGHTHS,
     GIVE_DEVICES,
-    PATHS,
     PREFIX,
     REQUIRED,
     TAMPERS,
-    VARIABLES,
-    containers_of,
 )
-from tests.webhook.support import FIXTURES, LABEL, Webhook, container, decide, fixture_review, pod, policies
+from tests.webhook.support import FIXTURES, LABEL, Webhook, container, fixture_review, pod, policies
 
 QUOTA = 24
 """Slices of each namespace with a quota."""
@@ -255,55 +252,3 @@ def test_no_pod_that_is_let_in_has_more_than_its_share(policy):
         assert policy != "quota" or max(held.values()) <= QUOTA
     assert codes["injected"] > 20
     assert len(codes) > 10, codes
-
-
-@pytest.fixture(scope="module")
-def genuine():
-    asking = {"nvidia.com/gpu": "1"}
-    made = pod(
-        initContainers=[container("warm", limits=asking)],
-        containers=[container(limits=asking), container("side")],
-    )
-    return decide(made).stored
-
-
-def of(found, name):
-    return {each["name"]: each for each in containers_of(found)}[name]
-
-
-WAYS = {
-    "nothing": (lambda _: None, False),
-    "other slices": (lambda p: p["metadata"]["annotations"].update({f"{PREFIX}slices": "1"}), True),
-    "other memory": (lambda p: p["metadata"]["annotations"].update({f"{PREFIX}memory-mib": "1"}), True),
-    "CDI": (lambda p: p["metadata"]["annotations"].update({"nvidia.cdi.k8s.io": "all"}), True),
-    "the node's memory": (lambda p: p["spec"].update(hostIPC=True), True),
-    "GPUs for a second": (lambda p: of(p, "side").update(env=[]), True),
-    "slices for a second": (
-        lambda p: of(p, "side").update(resources={"limits": {"nvidia.com/gpu-1": "1"}}),
-        True,
-    ),
-    "rights": (
-        lambda p: of(p, "train").update(securityContext={"capabilities": {"add": ["cap_sys_admin"]}}),
-        True,
-    ),
-    "a raised limit": (lambda p: of(p, "train")["env"].append({"name": VARIABLES[0], "value": "9m"}), True),
-    "an image of theirs": (lambda p: of(p, "gpu-limiter").update(image="evil"), True),
-    "no library": (lambda p: p["spec"]["initContainers"].reverse(), True),
-    "a device list": (
-        lambda p: of(p, "side").update(volumeMounts=[{"name": "x", "mountPath": PATHS[-2]}]),
-        True,
-    ),
-    "a path of the node": (
-        lambda p: p["spec"]["volumes"].append({"name": "x", "hostPath": {"path": "/etc"}}),
-        True,
-    ),
-    "any node": (lambda p: p["spec"].pop("affinity"), True),
-    "a container twice": (lambda p: p["spec"]["containers"].append(of(p, "side")), True),
-}
-
-
-@pytest.mark.parametrize(("change", "is_seen"), WAYS.values(), ids=WAYS)
-def test_the_rules_see_a_way_past_a_share(genuine, change, is_seen):
-    found = copy.deepcopy(genuine)
-    change(found)
-    assert bool([*faults(found, EIGHTHS), *limiter(found)]) is is_seen

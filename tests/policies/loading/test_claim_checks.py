@@ -1,10 +1,8 @@
 """Policies of mode dra: what nothing would keep is refused, each in one line."""
 
-import json
-
 import pytest
 
-from kube.dra import DRIVER, NVIDIA_DRIVER, ClaimNames
+from kube.dra import DRIVER, NVIDIA_DRIVER
 from tests.policies.support import policy_set, problems
 
 HEAD = "kind: Policy\nname: default\n"
@@ -80,6 +78,8 @@ def test_a_queues_quota_of_slices_is_for_policies_with_eighths(policy, entry, is
 
 def test_drivers_are_for_the_mode_and_known():
     assert problems(default=f"{HEAD}resources: {{driver: {DRIVER}}}\n") == []
+    other = problems(default=f"{HEAD}resources: {{mode: dra, driver: gpu.example.com}}\n")
+    assert f"resources.driver: \"gpu.example.com\" should be '{DRIVER}' or '{NVIDIA_DRIVER}'" in str(other[0])
     sliced = problems(default=f"{HEAD}resources: {{mode: per-gpu, driver: {DRIVER}}}\n")
     assert "mode per-gpu has no DRA driver" in str(sliced)
     nvidia = f"{HEAD}resources: {{mode: dra, driver: gpu.nvidia.com}}\nlimits: {{from: agent}}\n"
@@ -95,56 +95,3 @@ def test_a_queues_fraction_has_only_so_many_digits_as_a_claim_can_name(mode, tex
     other = f"kind: Policy\nname: other\nresources: {{mode: {mode}}}\n"
     found = problems(default=HEAD, other=other, queues=queues)
     assert ["so many digits" in each for each in found] == ([] if is_right or mode == "pooled" else [True])
-
-
-def custom(more="", **names):
-    named = {"driver": "gpu.example.com", **names}
-    return f"{HEAD}resources: {{mode: dra, driver: custom, custom: {json.dumps(named)}}}\n{more}\n"
-
-
-def test_with_a_custom_driver_the_webhook_writes_the_limit():
-    policy = resolved(custom())
-    assert (policy.mode.resource, policy.limits_from) == ("gpu.example.com", "admission")
-    assert policy.claim_names == ClaimNames("gpu.example.com", "memory", "productName", "uuid")
-    assert "CUDA_DEVICE_MEMORY_LIMIT" in {each.name for each in policy.written_limiter.env}
-    assert resolved(f"{HEAD}resources: {{mode: dra, driver: gpu.nvidia.com}}\n").claim_names is None
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (f"{HEAD}resources: {{mode: dra, driver: custom}}\n", "resources.driver: needs the driver's name"),
-        (
-            f"{HEAD}resources: {{mode: dra, custom: {{driver: gpu.example.com}}}}\n",
-            "resources.custom: has no effect: add driver: custom",
-        ),
-        (
-            f"{HEAD}resources: {{mode: per-gpu, custom: {{driver: gpu.example.com}}}}\n",
-            "resources.custom: mode per-gpu has no DRA driver",
-        ),
-        (custom(driver=DRIVER), "is known to the product: set driver: gpu.clearml-injector.io"),
-        (custom(deviceClass=NVIDIA_DRIVER), "is known to the product: set driver: gpu.nvidia.com"),
-        (custom(driver="a" * 64), "is too long for the name of a driver: at most 63"),
-        (custom(deviceClass="a." * 127 + "a"), "must be a name such as gpu.example.com"),
-        (custom(capacity="in"), 'resources.custom.capacity: "in" must be a name without domain'),
-        (custom(uuid="example.com/uuid"), 'resources.custom.uuid: "example.com/uuid" must be a name without'),
-        (custom(memory="x"), "resources.custom.memory"),
-        (custom("limits: {from: agent}"), "limits.from: gpu.example.com limits no memory"),
-        (custom("memory: {reserveMiB: 100}"), "memory.reserveMiB: the DRA driver leaves its own"),
-        (
-            custom("allow: {deviceClasses: [cards.example.com]}", deviceClass="cards.example.com"),
-            "resources.custom.deviceClass: is the class of the policy's own claims",
-        ),
-    ],
-)
-def test_a_mistake_in_a_custom_driver_is_named(text, expected):
-    found = problems(default=text)
-    assert [problem for problem in found if expected in problem], found
-
-
-def test_policies_read_the_cards_of_one_driver_by_the_same_names():
-    other = custom(capacity="vram", deviceClass="cards").replace("name: default", "name: other")
-    found = problems(default=custom(), other=other)
-    assert ["capacity: differs from" in each for each in found] == [True], found
-    again = custom(deviceClass="cards").replace("name: default", "name: other")
-    assert problems(default=custom(), other=again) == []

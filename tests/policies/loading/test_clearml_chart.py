@@ -205,3 +205,44 @@ def test_a_base_template_in_a_queues_file_is_checked_and_not_applied():
     # What one policy allows may be meant for its namespaces.
     other = 'kind: Policy\nname: other\nnamespaces: [team]\nfractions: {"1.000": 8}\n'
     policy_set(queues=BASE_IN_OURS.replace("LABEL", '"1.000"'), other=other)
+
+
+FEATURES = """\
+enterpriseFeatures:
+  enabled: true
+  queues:
+    half:
+      templateOverrides:
+        labels: {clearml-injector/fraction: "0.5"}
+    quarter: {templateOverrides: {}}
+agentk8sglue:
+  queue: default
+  basePodTemplate:
+    labels: {clearml-injector/fraction: "0.250"}
+"""
+
+
+def test_queues_of_the_charts_enterprise_features_are_read_where_these_are_enabled():
+    found = read(FEATURES)
+    assert (found.chart, [each.name for each in found.queues]) == ("features", ["half", "quarter"])
+    at = 'enterpriseFeatures.queues.half.templateOverrides.labels."clearml-injector/fraction"'
+    [problem] = problems(FEATURES)
+    assert problem.startswith(f'values.yaml:6: {at}: "0.5" is not allowed')
+    off = FEATURES.replace("true", "false")
+    assert (read(off).chart, [each.name for each in read(off).queues]) == ("open", ["default"])
+    rule = "the chart reads queues here only with enterpriseFeatures.enabled: true"
+    assert problems(off) == [f"values.yaml:3: enterpriseFeatures.queues: {rule}"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ("clear.ml/fraction-1: '0.25'", "needs the label clearml-injector/fraction"),
+        ("nvidia.com/gpu: 0.5", 'remove it and write the label clearml-injector/fraction: "0.500"'),
+        ("nvidia.com/gpu: 1500m", "Kubernetes rejects it: write a whole number"),
+    ],
+)
+def test_amounts_that_the_api_server_rejects_without_a_label_are_mistakes(limits, said):
+    [problem] = problems(queue("templateOverrides:", f"  resources: {{limits: {{{limits}}}}}"))
+    assert problem.startswith(f"values.yaml:5: {Q}.templateOverrides.resources.limits.")
+    assert said in problem

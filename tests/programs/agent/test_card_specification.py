@@ -10,7 +10,7 @@ from agent.card_specification import FILE, KIND
 from testbed.nvidia.cards import NvmlNode
 from testbed.nvidia.driver_root import DriverRoot
 from tests.agent.support.kubelet import kubelet_in
-from tests.agent.support.node import card, ids, node_folder, running, until
+from tests.agent.support.node import card, ids, node_folder, running
 from tests.agent.support.nvidia import nvidia_programs
 
 HOOK = "/usr/local/nvidia/toolkit/nvidia-cdi-hook"
@@ -77,12 +77,3 @@ async def test_on_a_stock_node_of_the_gpu_operator_the_agent_offers_its_cards(op
     mounted = {each["hostPath"] for each in common["mounts"]}
     assert f"{HOST_ROOT}/usr/lib64/libcuda.so.595.71.05" in mounted
     assert {each["path"] for each in common["hooks"]} == {HOOK}
-
-
-async def test_after_an_upgrade_of_the_driver_its_new_files_are_named(operator, monkeypatch):
-    monkeypatch.setattr("agent.card_specification.POLL_SECONDS", 0.05)
-    async with kubelet_in(operator.node.root) as kubelet, running(operator.node):
-        await offered(kubelet)
-        operator.driver.install(NvmlNode(CARDS, driver="615.10.02"))
-        await until(lambda: any("615.10.02" in each["hostPath"] for each in operator.devices[1]["mounts"]))
-    assert not [each for each in operator.devices[1]["mounts"] if "595" in each["hostPath"]]

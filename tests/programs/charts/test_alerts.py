@@ -17,83 +17,64 @@ REJECTIONS = f"apiserver_admission_webhook_rejection_count{{{OURS},"
 SECONDS = f"apiserver_admission_webhook_admission_duration_seconds_bucket{{{OURS},"
 BUCKETS = tuple(f'{SECONDS}le="{bound}"}}' for bound in ("1", "2.5", "+Inf"))
 
-FIRING = {
-    "InternalErrors": ('fraction_injector_reviews_total{reason="internal-error"}', "0x112 1x7"),
-    "PoliciesBroken": ("fraction_injector_policy_last_reload_successful", "0x120"),
-    "CertificateExpires": ("fraction_injector_certificate_expiry_timestamp_seconds", "400000x120"),
-    "CertificateRefused": ("fraction_injector_certificate_swap_errors_total", "0x110 1x10"),
-    "Degraded": ("fraction_injector_degraded_placements_total", "0+1x120"),
-    "WebhookAbsent": ("fraction_injector_policy_last_reload_successful", "1x100"),
-    "WebhookUnreachable": (
-        f'{REJECTIONS}error_type="calling_webhook_error",rejection_code="0"}}',
-        "1x110 2x10",
-    ),
-    "WebhookPassedOver": (
-        'apiserver_admission_webhook_fail_open_count{name="fractions.clearml-injector.io",type="admit"}',
-        "1x110 2x10",
-    ),
-    "WebhookSlow": (BUCKETS, ("0x120", "0+9x120", "0+9x120")),
-    "PodsNotInjected": ('fraction_injector_pod_events_total{reason="FractionDrift"}', "0x110 1x10"),
-    "ConfigurationMissing": (
-        'kube_mutatingwebhookconfiguration_info{mutatingwebhookconfiguration="another"}',
-        "1x120",
-    ),
-    "ControllerAbsent": ("fraction_injector_leading", "1x100"),
-    "NoLeader": ("fraction_injector_leading", "1x110 0x10"),
-    "WatchIll": ('fraction_injector_watch_well{pod="c-0",resource="pods"}', "1x100 0x20"),
-    "OverCommitted": ("fraction_injector_slices_over", "0x90 4x30"),
-    "AuditDifferences": ("fraction_injector_audit_differences", "0x100 1x20"),
-    "NodesHeld": ("fraction_injector_nodes_held", "0x90 3x30"),
-    "RotationStuck": (
-        'fraction_injector_issued_certificate_expiry_timestamp_seconds{certificate="ca"}',
-        "400000x120",
-    ),
-    "ConfigurationNotFound": ("fraction_injector_webhook_configuration_missing", "0x110 1x10"),
-    "CertificateErrors": ("fraction_injector_certificate_errors_total", "0x110 1x10"),
-    "LedgerNotWritten": ("fraction_injector_gpuledger_write_errors_total", "0+1x120"),
-    "AnotherController": ("fraction_injector_gpuledger_terms_behind", "0x110 2x10"),
+SAME = {
+    "PoliciesBroken": ("policy_last_reload_successful", "0x120", "1x117 0x3"),
+    "CertificateExpires": ("certificate_expiry_timestamp_seconds", "400000x120", "0x120"),
+    "CertificateRefused": ("certificate_swap_errors_total", "0x110 1x10", "0x10 1x110"),
+    "Degraded": ("degraded_placements_total", "0+1x120", "0x117 1x3"),
+    "WebhookAbsent": ("policy_last_reload_successful", "1x100", "0x120"),
+    "ControllerAbsent": ("leading", "1x100", "0x120"),
+    "NoLeader": ("leading", "1x110 0x10", "1x120"),
+    "WatchIll": ('watch_well{pod="c-0",resource="pods"}', "1x100 0x20", "1x120"),
+    "OverCommitted": ("slices_over", "0x90 4x30", "0x120"),
+    "AuditDifferences": ("audit_differences", "0x100 1x20", "0x100 1x5 0x15"),
+    "NodesHeld": ("nodes_held", "0x90 3x30", "0x110 3x10"),
+    "RotationStuck": ('issued_certificate_expiry_timestamp_seconds{certificate="ca"}', "400000x120", "0x120"),
+    "ConfigurationNotFound": ("webhook_configuration_missing", "0x110 1x10", "0x120"),
+    "CertificateErrors": ("certificate_errors_total", "0x110 1x10", "0x120"),
+    "LedgerNotWritten": ("gpuledger_write_errors_total", "0+1x120", "0x118 1x2"),
+    "AnotherController": ("gpuledger_terms_behind", "0x110 2x10", "0x120"),
     "BackgroundTaskFails": (
-        'fraction_injector_background_task_failures_total{task="publishing"}',
+        'background_task_failures_total{task="publishing"}',
         "0+1x120",
-    ),
-}
-QUIET = {
-    "InternalErrors": ('fraction_injector_reviews_total{reason="label-not-allowed"}', "0+5x120"),
-    "PoliciesBroken": ("fraction_injector_policy_last_reload_successful", "1x117 0x3"),
-    "CertificateExpires": ("fraction_injector_certificate_expiry_timestamp_seconds", "0x120"),
-    "CertificateRefused": ("fraction_injector_certificate_swap_errors_total", "0x10 1x110"),
-    "Degraded": ("fraction_injector_degraded_placements_total", "0x117 1x3"),
-    "WebhookAbsent": ("fraction_injector_policy_last_reload_successful", "0x120"),
-    "WebhookUnreachable": (
-        f'{REJECTIONS}error_type="no_error",rejection_code="403"}}',
-        "0+5x120",
-    ),
-    "WebhookPassedOver": ('apiserver_admission_webhook_fail_open_count{name="another"}', "0+5x120"),
-    "WebhookSlow": (BUCKETS, ("0+9x120", "0+9x120", "0+9x120")),
-    "PodsNotInjected": ('fraction_injector_pod_events_total{reason="WaitingForSlices"}', "0+1x120"),
-    "ConfigurationMissing": (
-        'kube_mutatingwebhookconfiguration_info{mutatingwebhookconfiguration="fraction-injector"}',
-        "1x120",
-    ),
-    "ControllerAbsent": ("fraction_injector_leading", "0x120"),
-    "NoLeader": ("fraction_injector_leading", "1x120"),
-    "WatchIll": ('fraction_injector_watch_well{pod="c-0",resource="pods"}', "1x120"),
-    "OverCommitted": ("fraction_injector_slices_over", "0x120"),
-    "AuditDifferences": ("fraction_injector_audit_differences", "0x100 1x5 0x15"),
-    "NodesHeld": ("fraction_injector_nodes_held", "0x110 3x10"),
-    "RotationStuck": (
-        'fraction_injector_issued_certificate_expiry_timestamp_seconds{certificate="ca"}',
-        "0x120",
-    ),
-    "ConfigurationNotFound": ("fraction_injector_webhook_configuration_missing", "0x120"),
-    "CertificateErrors": ("fraction_injector_certificate_errors_total", "0x120"),
-    "LedgerNotWritten": ("fraction_injector_gpuledger_write_errors_total", "0x118 1x2"),
-    "AnotherController": ("fraction_injector_gpuledger_terms_behind", "0x120"),
-    "BackgroundTaskFails": (
-        'fraction_injector_background_task_failures_total{task="publishing"}',
         "0x100 1x20",
     ),
 }
+"""Of each alert a series of ours without its prefix, values by which it fires, and by which it is quiet."""
+UNREACHABLE = f'{REJECTIONS}error_type="calling_webhook_error",rejection_code="0"}}'
+PASSED_OVER = 'apiserver_admission_webhook_fail_open_count{name="%s",type="admit"}'
+CONFIGURED = 'kube_mutatingwebhookconfiguration_info{mutatingwebhookconfiguration="%s"}'
+OTHERS = [
+    ("InternalErrors", 'fraction_injector_reviews_total{reason="internal-error"}', "0x112 1x7", True),
+    ("InternalErrors", 'fraction_injector_reviews_total{reason="label-not-allowed"}', "0+5x120", False),
+    ("WebhookUnreachable", UNREACHABLE, "1x110 2x10", True),
+    ("WebhookUnreachable", f'{REJECTIONS}error_type="no_error",rejection_code="403"}}', "0+5x120", False),
+    ("WebhookPassedOver", PASSED_OVER % "fractions.clearml-injector.io", "1x110 2x10", True),
+    ("WebhookPassedOver", PASSED_OVER % "another", "0+5x120", False),
+    ("WebhookSlow", BUCKETS, ("0x120", "0+9x120", "0+9x120"), True),
+    ("WebhookSlow", BUCKETS, ("0+9x120", "0+9x120", "0+9x120"), False),
+    ("PodsNotInjected", 'fraction_injector_pod_events_total{reason="FractionDrift"}', "0x110 1x10", True),
+    ("PodsNotInjected", 'fraction_injector_pod_events_total{reason="WaitingForSlices"}', "0+1x120", False),
+    ("ConfigurationMissing", CONFIGURED % "another", "1x120", True),
+    ("ConfigurationMissing", CONFIGURED % "fraction-injector", "1x120", False),
+    # An installation that nobody scrapes is noticed.
+    ("WebhookAbsent", "up", "1x120", True),
+    ("ControllerAbsent", "up", "1x120", True),
+    # The first refusal of all is seen: its series begins with it, so that there is no increase.
+    ("WebhookUnreachable", UNREACHABLE, "_x115 1x5", True),
+    ("WebhookPassedOver", PASSED_OVER % "fractions.clearml-injector.io", "_x115 1x5", True),
+    # A refusal of yesterday is no news.
+    ("WebhookUnreachable", UNREACHABLE, "3x120", False),
+    ("WebhookPassedOver", PASSED_OVER % "fractions.clearml-injector.io", "3x120", False),
+    # Without kube-state-metrics nothing is said of the configuration.
+    ("ConfigurationMissing", "up", "1x120", False),
+]
+"""Alert, series, values, and whether it fires."""
+CASES = [
+    *((alert, f"fraction_injector_{series}", firing, True) for alert, (series, firing, _) in SAME.items()),
+    *((alert, f"fraction_injector_{series}", quiet, False) for alert, (series, _, quiet) in SAME.items()),
+    *OTHERS,
+]
 
 
 def promtool_says(*arguments):
@@ -103,22 +84,6 @@ def promtool_says(*arguments):
     ended = subprocess.run([PROMTOOL, *arguments], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
-
-
-OTHERS = [
-    # An installation that nobody scrapes is noticed.
-    ("WebhookAbsent", "up", "1x120", True),
-    ("ControllerAbsent", "up", "1x120", True),
-    # The first refusal of all is seen: its series begins with it, so that there is no increase.
-    ("WebhookUnreachable", FIRING["WebhookUnreachable"][0], "_x115 1x5", True),
-    ("WebhookPassedOver", FIRING["WebhookPassedOver"][0], "_x115 1x5", True),
-    # A refusal of yesterday is no news.
-    ("WebhookUnreachable", FIRING["WebhookUnreachable"][0], "3x120", False),
-    ("WebhookPassedOver", FIRING["WebhookPassedOver"][0], "3x120", False),
-    # Without kube-state-metrics nothing is said of the configuration.
-    ("ConfigurationMissing", "up", "1x120", False),
-]
-"""Alert, series, values, and whether it fires."""
 
 
 def case(alert, series, values, firing):
@@ -162,13 +127,11 @@ def test_gpu_hours_are_what_a_namespace_held_hour_by_hour(tmp_path):
 
 def test_each_alert_fires_when_it_should_and_is_quiet_when_it_should(tmp_path):
     """One promtool tries all of them, each with its own rule only, and names those that are wrong."""
-    firing = [(alert, *FIRING[alert], True) for alert in FIRING]
-    quiet = [(alert, *QUIET[alert], False) for alert in QUIET]
     files = []
     for alert, rule in alerts().items():
         rules, file = tmp_path / f"{alert}.rules.yaml", tmp_path / f"{alert}.yaml"
         rules.write_text(yaml.safe_dump({"groups": [{"name": alert, "rules": [rule]}]}))
-        cases = [case(*each) for each in (*firing, *quiet, *OTHERS) if each[0] == alert]
+        cases = [case(*each) for each in CASES if each[0] == alert]
         tests = {"rule_files": [str(rules)], "evaluation_interval": "1m", "tests": cases}
         file.write_text(yaml.safe_dump(tests))
         files.append(str(file))
@@ -177,4 +140,5 @@ def test_each_alert_fires_when_it_should_and_is_quiet_when_it_should(tmp_path):
 
 
 def test_every_alert_is_tested_both_ways():
-    assert alerts().keys() == FIRING.keys() == QUIET.keys()
+    for fires in (True, False):
+        assert alerts().keys() == {alert for alert, *_, each in CASES if each is fires}

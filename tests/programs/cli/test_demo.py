@@ -94,16 +94,11 @@ def test_the_printed_curl_line_works(serving):
     assert (response["allowed"], response["patchType"]) == (True, "JSONPatch")
 
 
-@pytest.mark.parametrize(
-    ("kill", "number"),
-    [(os.killpg, signal.SIGINT), (os.kill, signal.SIGTERM)],
-    ids=["Ctrl-C", "terminated"],
-)
-def test_it_ends_cleanly_and_leaves_no_process_and_no_file(serving, kill, number):
+def test_ctrl_c_ends_it_cleanly_and_leaves_no_process_and_no_file(serving):
     folder = os.path.dirname(serving.curl()[serving.curl().index("--cacert") + 1])  # noqa: PTH120 a name only
     assert is_listening(serving.port)
     assert os.path.isdir(folder)  # noqa: PTH112 the same
-    assert serving.end(kill, number) == 0
+    assert serving.end(os.killpg, signal.SIGINT) == 0
     assert not is_listening(serving.port)
     assert not os.path.exists(folder)  # noqa: PTH110 the same
 

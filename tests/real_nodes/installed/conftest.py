@@ -11,8 +11,9 @@ from testbed.nodes import parts
 from testbed.nodes.cluster import RealCluster
 from testbed.registration import OWN_NAMESPACE
 from tests.conftest import Say
-from tests.real_nodes.conftest import CLUSTER, WORK
+from tests.real_nodes.conftest import CLUSTER
 from tests.real_nodes.installation import VALUES, Installation
+from tests.real_nodes.pods import WORK
 
 
 @pytest.fixture(scope="package")

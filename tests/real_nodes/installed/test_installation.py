@@ -1,32 +1,16 @@
 """What an admin has after `helm install`: two webhooks and two controllers, as pods of the image."""
 
 import json
-import math
 
 from testbed.chart import RELEASE
-from testbed.process import eventually
-from tests.real_nodes.installation import COMPONENTS, first
+from tests.real_nodes.installation import COMPONENTS
 
-LIMIT_MIB = {"controller": 512, "webhook": 384}
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - where pods find one
 
 
-def ready_pods(installation, component):
-    """The pods of a component once all are ready."""
-    pods = installation.pods(component)
-    return pods if all(math.isfinite(pod.ready_after_s) for pod in pods) else None
-
-
-def test_both_processes_are_ready_on_both_nodes(installation, cluster, say, record_property):
+def test_both_processes_are_ready_on_both_nodes(installation, cluster):
     for component in COMPONENTS:
-        pods = eventually(lambda c=component: ready_pods(installation, c), "all are ready")
-        assert {pod.node for pod in pods} == set(cluster.nodes)
-        seconds = sorted(round(pod.ready_after_s) for pod in pods)
-        memory = sorted(installation.resident_mib(pod) for pod in pods)
-        record_property(f"{component}-ready-s", seconds)
-        record_property(f"{component}-rss-mib", memory)
-        say(f"{component}: ready {seconds} s after its pods were made, {memory} MiB resident")
-        assert 0 < max(memory) < LIMIT_MIB[component]
+        assert {pod.node for pod in installation.pods(component)} == set(cluster.nodes)
 
 
 def test_the_webhook_has_no_rights_and_can_write_nowhere(installation):
@@ -51,15 +35,3 @@ def test_the_commands_of_the_runbook_work_in_the_controllers_pod(installation, c
     certificates = installation.exec(deployment, "fraction-injector", "certs", "status")
     assert certificates.code == 0, certificates.stderr
     assert "S0-steady" in certificates.stdout
-
-
-def test_the_policies_are_checked_in_the_webhooks_pod(installation):
-    checked = installation.exec(f"deployment/{RELEASE}-webhook", "fraction-injector", "check", "/policies")
-    assert checked.code == 0, checked.stderr
-    assert "is fine" in checked.stdout
-
-
-def test_logs_are_lines_of_json(installation):
-    for component in COMPONENTS:
-        logged = installation.kubectl("logs", first(installation.pods(component)).name).stdout
-        assert all("level" in json.loads(line) for line in logged.splitlines())

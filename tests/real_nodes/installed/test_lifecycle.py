@@ -3,9 +3,9 @@
 from testbed.chart import RELEASE
 from testbed.process import eventually
 from testbed.registration import probe, refuses
-from tests.real_nodes.conftest import WORK
 from tests.real_nodes.installation import VALUES
 from tests.real_nodes.load import Load
+from tests.real_nodes.pods import WORK
 
 CHANGED = {
     **VALUES,

@@ -1,7 +1,6 @@
 """Policies that change while pods are created: in force at every webhook soon, and no pod is refused."""
 
 import itertools
-import json
 import re
 import time
 
@@ -12,11 +11,10 @@ from testbed import plain_http
 from testbed.chart import RELEASE
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
-from tests.cli.running import run
 from tests.effort import by_turns
-from tests.real_nodes.conftest import WORK
 from tests.real_nodes.installation import VALUES
 from tests.real_nodes.load import Load
+from tests.real_nodes.pods import WORK
 
 DELIVERY_S = 120
 """More than a kubelet takes that nobody wakes up: it looks once a minute and a bit."""
@@ -29,20 +27,13 @@ def custom(variable):
 
 KINDS = {
     "another limiter": {"policies": {"default": {"limiter": "nvidia-driver"}}},
-    "no limiter": {"policies": {"default": {"limiter": "none"}}},
-    "the library again": {"policies": {"default": {}}},
     "a limiter of one's own": {"policies": {"default": {"limiter": "site"}}, "limiters": custom("SITE_MIB")},
     "its variable": {"policies": {"default": {"limiter": "site"}}, "limiters": custom("SITE_MEMORY")},
     "a policy that comes": {"policies": {"default": {}, "team": {"namespaces": [WORK], "limiter": "none"}}},
-    "its fractions": {"policies": {"default": {}, "team": {"namespaces": [WORK], "fractions": HALVES}}},
-    "another policy for the namespace": {
-        "policies": {"default": {}, "team": {}, "other": {"namespaces": [WORK], "limiter": "nvidia-driver"}}
-    },
     "a queue": {
         "policies": {"default": {}},
         "queues": {"night": {"namespaces": [WORK], "limiter": "none", "fractions": HALVES}},
     },
-    "a reserve, which the lock does not look at": {"policies": {"default": {"memory": {"reserveMiB": 256}}}},
 }
 CHANGES = by_turns("real_nodes", usual=2, full=2 * len(KINDS))
 """The first kinds, as the next one is what follows them; in full each, also after the last."""
@@ -64,25 +55,6 @@ def digests(installation, cluster):
     yield look
     for process, _ in forwards.values():
         process.stop()
-
-
-def test_the_doctor_says_which_policies_are_in_force_and_since_when(installation, cluster):
-    def in_force_everywhere():
-        ended = run("doctor", "--brief", "--output=json", f"--kubeconfig={cluster.kubeconfig}")
-        assert ended.returncode in {0, 1}, ended.stderr
-        lines = [each for each in json.loads(ended.stdout) if each["check"] == "policies"]
-        return lines[0]["what"] if [each["level"] for each in lines] == ["ok"] else None
-
-    before = eventually(in_force_everywhere, "all serve one set", DELIVERY_S)
-    assert "(controllers: 2, webhooks: 2)" in before
-    installation.helm.apply({**VALUES, **KINDS["no limiter"]})
-    changed = eventually(
-        lambda: (found := in_force_everywhere()) != before and found, "the change is in force", DELIVERY_S
-    )
-    assert changed.partition(" since ")[2] > before.partition(" since ")[2]
-    installation.helm.apply(VALUES)
-    digest = before.split()[1]
-    eventually(lambda: digest in (in_force_everywhere() or ""), "all is as before", DELIVERY_S)
 
 
 @pytest.mark.timeout(120 + 45 * CHANGES, func_only=True)

@@ -10,8 +10,8 @@ from testbed.gpu_nodes import GpuNode
 from testbed.nodes.stub_images import LIBRARY_TEXT
 from testbed.process import eventually
 from testbed.product import COMMAND
-from tests.real_nodes.conftest import WORK
 from tests.real_nodes.load import task
+from tests.real_nodes.pods import WORK, environment, inside
 
 MEMORY_MIB = GpuNode().memory_mib
 
@@ -63,12 +63,6 @@ def running(installation, cluster):
         cluster.api.delete("Pod", name, WORK)
 
 
-def inside(cluster, name, *command):
-    ended = cluster.kubectl("exec", f"--namespace={WORK}", name, "--", *command)
-    assert ended.code == 0, ended.stderr
-    return ended.stdout
-
-
 def test_a_container_is_what_explain_predicted(predicted, running, cluster):
     pod = task("half", "0.500")
     expected = predicted(pod)
@@ -79,12 +73,10 @@ def test_a_container_is_what_explain_predicted(predicted, running, cluster):
     assert container["resources"] == foreseen["resources"]
     assert container["volumeMounts"] == foreseen["volumeMounts"]
 
-    environment = dict(
-        line.split("=", 1) for line in inside(cluster, "half", "cat", "/proc/1/environ").split("\0") if line
-    )
-    assert environment.items() >= {(entry["name"], entry["value"]) for entry in foreseen["env"]}
-    assert environment["CUDA_DEVICE_MEMORY_LIMIT_0"] == f"{expected['memoryMiB']}m"
-    assert environment["FROM_IMAGE"] == "yes"
+    variables = environment(cluster, "half")
+    assert variables.items() >= {(entry["name"], entry["value"]) for entry in foreseen["env"]}
+    assert variables["CUDA_DEVICE_MEMORY_LIMIT_0"] == f"{expected['memoryMiB']}m"
+    assert variables["FROM_IMAGE"] == "yes"
     assert 0.4 < expected["memoryMiB"] / MEMORY_MIB <= 0.5
 
     index = expected["index"]
@@ -107,32 +99,3 @@ def test_the_limiters_library_is_there_to_be_read_and_no_more(predicted, running
     assert inside(cluster, "limited", "cat", preloaded) == LIBRARY_TEXT.decode()
     cache = next(e["value"] for e in foreseen["env"] if e["name"] == "CUDA_DEVICE_MEMORY_SHARED_CACHE")
     inside(cluster, "limited", "touch", cache)
-
-
-def test_a_ninth_slice_waits_until_one_is_given_back(running, cluster):
-    shares = {f"share-{number}": index_of(running(task(f"share-{number}", "0.500"))) for number in range(8)}
-    held = {key: count for key, count in cluster.held_slices().items() if key[1] in shares}
-    assert sum(held.values()) == 32
-    assert sorted(shares.values()) == ["0"] * 4 + ["1"] * 4
-    stored = cluster.api.create(task("too-many", "0.125"), WORK)
-    try:
-        eventually(
-            lambda: unschedulable(cluster.api.get("Pod", "too-many", WORK)), "the scheduler finds no room"
-        )
-        leaves = next(name for name, index in shares.items() if index == index_of(stored))
-        cluster.api.delete("Pod", leaves, WORK)
-        eventually(
-            lambda: cluster.api.get("Pod", "too-many", WORK)["status"]["phase"] == "Running",
-            "it starts where one left",
-        )
-    finally:
-        cluster.api.delete("Pod", "too-many", WORK)
-
-
-def index_of(stored):
-    return stored["metadata"]["annotations"]["clearml-injector/gpu-index"]
-
-
-def unschedulable(pod):
-    conditions = pod["status"].get("conditions", [])
-    return any(c["type"] == "PodScheduled" and c.get("reason") == "Unschedulable" for c in conditions)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.webhook.support import LIBRARY, Webhook, container, decide, pod, policies
+from tests.webhook.support import LABEL, LIBRARY, Webhook, container, decide, pod, policies, reviewed
 
 
 @pytest.mark.parametrize(
@@ -66,3 +66,15 @@ def test_another_image_than_that_of_the_digest_is_not_believed(image):
     again = webhook.decide(stored)
     assert [each["image"] for each in again.spec["initContainers"]] == [PINNED, image]
     assert webhook.decide(again.stored).patch == []
+
+
+def test_an_edited_copy_of_an_admitted_pod_is_denied_in_one_line():
+    webhook, stored = reviewed()
+    del stored["metadata"]["annotations"]
+    stored["metadata"]["labels"][LABEL] = "0.250"
+    decided = webhook.decide(stored)
+    assert decided.code == "mount-path"
+    assert decided.message == (
+        "the pod is an edited copy of an admitted one: leave out its GPU amounts, the affinity to"
+        " nvidia.com/gpu.memory, and containers, volumes and mounts gpu-limiter*"
+    )

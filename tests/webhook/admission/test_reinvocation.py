@@ -5,6 +5,7 @@ import copy
 import pytest
 
 from ledger.ledger import Ledger
+from tests.ledger.cluster import gpu_node
 from tests.webhook.support import CACHE, LIBRARY, Webhook, container, named, pod, policies, reviewed
 
 ANNOTATIONS = "clearml-injector/"
@@ -167,3 +168,23 @@ def test_an_assumed_memory_is_kept_only_where_nothing_is_known():
     assert injected["metadata"]["annotations"][ANNOTATIONS + "memory-mib"] == "81920"
     assert webhook.decide(injected).patch == []
     assert Webhook(assume).decide(injected).code == "gpu-index-set"
+
+
+def test_a_copy_that_is_restored_where_no_gpu_has_its_memory_is_denied_in_one_line():
+    webhook, injected = reviewed()
+    webhook.ledger.replace([gpu_node("other", mib=40960)], [])
+    decided = webhook.decide(injected)
+    assert decided.code == "no-matching-node"
+    assert decided.message == (
+        "no node has GPUs of 23028 MiB, as where this pod was admitted first: leave out its GPU amounts, the"
+        " affinity to nvidia.com/gpu.memory, and containers, volumes and mounts gpu-limiter*"
+    )
+    webhook.ledger.replace([], [])
+    assert webhook.decide(injected).code == "unchanged"
+
+
+def test_the_marker_alone_is_no_reason_to_skip_anything():
+    found = pod(metadata={"annotations": {"clearml-injector/injected": "default@x"}})
+    decided = Webhook().decide(found)
+    assert decided.code == "injected"
+    assert decided.container()["resources"]["limits"] == {"nvidia.com/gpu-0": "4"}

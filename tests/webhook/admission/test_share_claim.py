@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from kube.dra import DRIVER, NVIDIA_DRIVER, ClaimNames
+from kube.dra import DRIVER, NVIDIA_DRIVER
 from ledger.claimed_cards import ClaimableCard, OfferedSlice
 from modes.claim import ClaimedShare, template_name, template_spec
 from modes.fraction import Fraction
@@ -178,19 +178,3 @@ def test_a_pod_over_its_quota_is_denied_and_a_second_review_counts_nobody_twice(
         second = found.decide(other, uid="second")
         assert second.code == "over-quota"
         assert "4 of 4 slices are used" in second.message
-
-
-CUSTOM = """resources:
-  mode: dra
-  driver: custom
-  custom: {driver: gpu.example.com, deviceClass: cards.example.com}
-"""
-
-
-def test_a_custom_drivers_cards_are_claimed_by_its_names_with_a_written_limit():
-    found = webhook(policy=CUSTOM)
-    found.ledger.cards.put_slice(offer("gpu.example.com", {24576: 1}))
-    decided = found.decide(pod())
-    share = ClaimedShare("gpu.example.com", HALF, (24576,), custom=ClaimNames("cards.example.com"))
-    assert claims(decided) == of(share)
-    assert memory_limits(decided) == {"CUDA_DEVICE_MEMORY_LIMIT": "12288m"}

@@ -148,7 +148,7 @@ class Webhook:
         self.ledger = ledger or fixture_ledger()
         self.outcomes: list[Outcome] = []
         self._again = again
-        rules = Rules(mig_cards=self.ledger.mig_cards)
+        rules = Rules(self.ledger.may_have, self.ledger.mig_cards)
         self.reviewer = Reviewer(
             lambda: self.policies, rules, placer or LedgerPlacer(self.ledger), self._observe
         )

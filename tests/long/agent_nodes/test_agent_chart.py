@@ -13,15 +13,14 @@ from testbed.chart import Helm
 from testbed.nodes.agent import chart_values
 from testbed.nodes.cluster import RealCluster
 from testbed.nodes.node import SOCKET
-from testbed.nodes.stub_images import LIBRARY_TEXT, WORKLOAD
+from testbed.nodes.stub_images import LIBRARY_TEXT
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
 from tests.conftest import Say
 from tests.real_nodes.agent_pods import GPUS, NODE, agent_cluster
-from tests.real_nodes.conftest import WORK
 from tests.real_nodes.installation import READY_S, VALUES, Installation
+from tests.real_nodes.pods import LIMIT, WORK, environment, inside, labelled, phase, waits
 
-LIMIT = "CUDA_DEVICE_MEMORY_LIMIT_0"
 HELD = "clearml-injector.io/agent-not-ready:NoSchedule"
 
 
@@ -38,46 +37,10 @@ def installation(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory)
     """The chart with its agent, which has registered both GPUs."""
     cluster.create_namespace(OWN_NAMESPACE)
     installation = Installation(cluster, Helm(cluster, tmp_path_factory.mktemp("helm")))
-    policies = {"default": {"limits": {"from": "agent"}, "memory": {"decimal": True}}}
-    installation.helm.apply({**VALUES, **chart_values(SOCKET), "policies": policies})
+    installation.helm.apply({**VALUES, **chart_values(SOCKET)})
     eventually(lambda: cluster.is_ready(NODE), "the agent offers both GPUs", READY_S)
     installation.until_served()
     return installation
-
-
-def labelled(name: str, fraction: str, **container: object) -> Object:
-    """A pod with a share, whose author sets the limiter's variable himself by a ConfigMap."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": {"clearml-injector/fraction": fraction}},
-        "spec": {
-            "terminationGracePeriodSeconds": 0,
-            "containers": [
-                {
-                    "name": "main",
-                    "image": WORKLOAD,
-                    "imagePullPolicy": "Never",
-                    "command": ["sleep", "3600"],
-                    **container,
-                }
-            ],
-        },
-    }
-
-
-def inside(cluster: RealCluster, pod: str, *command: str, container: str = "") -> str:
-    """Run a command in a pod's container, the first if none is named."""
-    named = [f"--container={container}"] if container else []
-    ended = cluster.kubectl("exec", f"--namespace={WORK}", pod, *named, "--", *command)
-    assert ended.code == 0, ended.stderr
-    return ended.stdout
-
-
-def environment(cluster: RealCluster, pod: str) -> dict[str, str]:
-    """The variables of a container's first process."""
-    text = inside(cluster, pod, "cat", "/proc/1/environ")
-    return dict(line.split("=", 1) for line in text.split("\0") if line)
 
 
 def test_a_labelled_pod_has_the_agents_limit_though_it_sets_the_variable_itself(installation, cluster):
@@ -97,18 +60,6 @@ def test_a_labelled_pod_has_the_agents_limit_though_it_sets_the_variable_itself(
         assert "initContainers" not in stored["spec"]
         found[int(notes["clearml-injector/gpu-index"])] = environment(cluster, name)[LIMIT]
     assert found == {0: f"{40960 * 7 // 8}m", 1: f"{81920 * 7 // 8}m"}
-
-
-def test_memory_is_limited_to_the_fewest_slices_that_hold_it(installation, cluster):
-    pod = labelled("decimal", "")
-    pod["metadata"]["labels"] = {"clearml-injector/gpu-memory": "4G"}
-    cluster.api.create(pod, WORK)
-    eventually(lambda: phase(cluster, "decimal") == "Running", "it runs")
-    notes = cluster.api.get("Pod", "decimal", WORK)["metadata"]["annotations"]
-    assert notes["clearml-injector/slices"] == "1"
-    card = GPUS[int(notes["clearml-injector/gpu-index"])].memory_mib
-    assert environment(cluster, "decimal")[LIMIT] == f"{card // 8}m"
-    cluster.api.delete("Pod", "decimal", WORK)
 
 
 def test_its_library_is_the_one_that_the_limiters_image_holds(installation, cluster):
@@ -169,64 +120,10 @@ def test_a_node_is_held_while_its_agent_does_not_serve_and_pods_run_once_it_does
     assert phase(cluster, "first") == "Running"
 
 
-@pytest.mark.parametrize("waits_for_agents", [False, True])
-def test_the_agent_lets_go_of_the_driver_while_the_gpu_operator_upgrades_it(
-    installation, cluster, waits_for_agents
-):
-    values = {**VALUES, **chart_values(SOCKET)}
-    label(cluster, "true")
-    installation.helm.apply({**values, "agent": {**values["agent"], "gpuOperator": waits_for_agents}})
-    eventually(lambda: cluster.is_ready(NODE) and users_of_driver(cluster), "an agent serves", READY_S)
-    started = {each["containerID"] for each in containers(cluster, "first")}
-    label(cluster, "paused-for-driver-upgrade")
-    eventually(lambda: not agents(cluster), "the agent's pod is gone")
-    assert users_of_driver(cluster) == []
-    assert {each["containerID"] for each in containers(cluster, "first")} == started
-    assert environment(cluster, "first")[LIMIT].endswith("m")
-    label(cluster, "true")
-    eventually(lambda: cluster.is_ready(NODE), "the agent offers both GPUs again", READY_S)
-    assert users_of_driver(cluster)
-    assert {each["containerID"] for each in containers(cluster, "first")} == started
-
-
-def label(cluster: RealCluster, value: str) -> None:
-    """Label the node as the GPU operator and its driver manager do for clients of the driver."""
-    labels = {"nvidia.com/gpu.deploy.client": value}
-    cluster.api.patch("Node", NODE, {"metadata": {"labels": labels}})
-
-
-def agents(cluster: RealCluster) -> list[Object]:
-    """The agent's pods, those that end included."""
-    return cluster.api.list("Pod", OWN_NAMESPACE, labels="app.kubernetes.io/component=agent")
-
-
-def users_of_driver(cluster: RealCluster) -> list[str]:
-    """Processes of the node that have the driver's library open: the driver could not be unloaded."""
-    found = cluster.nodes[NODE].sandbox.run("sh", "-c", "grep -l libnvidia-ml /proc/[0-9]*/maps 2>/dev/null")
-    return found.stdout.split()
-
-
-def containers(cluster: RealCluster, name: str) -> list[Object]:
-    """The statuses of a running pod's containers."""
-    status = cluster.api.get("Pod", name, WORK)["status"]
-    assert status["phase"] == "Running"
-    return list(status["containerStatuses"])
-
-
 def taints(cluster: RealCluster) -> list[str]:
     """Those of the node, as kubectl writes them."""
     found = cluster.api.get("Node", NODE)["spec"].get("taints", [])
     return [f"{each['key']}:{each['effect']}" for each in found]
-
-
-def waits(cluster: RealCluster, name: str) -> bool:
-    """Whether the scheduler found no node for a pod."""
-    conditions = cluster.api.get("Pod", name, WORK)["status"].get("conditions", [])
-    return any((each["type"], each.get("reason")) == ("PodScheduled", "Unschedulable") for each in conditions)
-
-
-def phase(cluster: RealCluster, name: str) -> str | None:
-    return cluster.api.get("Pod", name, WORK)["status"].get("phase")
 
 
 def successor(installation: Installation, before: Object) -> bool:

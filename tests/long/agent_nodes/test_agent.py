@@ -15,11 +15,11 @@ import pytest
 from agent.settings import APPLICATION_XIDS
 from testbed.nodes.agent import LIMITS_BY_AGENT, POOL, AgentOnNode
 from testbed.nodes.cluster import RealCluster
+from testbed.nodes.stub_images import LIBRARY, LIBRARY_TEXT, LIMITER
 from testbed.nvidia.cards import Xid
 from testbed.process import eventually
 from tests.conftest import Say
-from tests.effort import by_turns
-from tests.real_nodes.agent_node import (
+from tests.long.agent_nodes.agent_node import (
     STREAM_ENDED,
     allocatable,
     amounts,
@@ -32,11 +32,10 @@ from tests.real_nodes.agent_node import (
     running_again,
     taken_back,
     until_offered,
-    why_waiting,
 )
 from tests.real_nodes.agent_pods import GPUS, LARGE, NODE, SMALL, Pods, agent_cluster, container
 
-KILLS = int(os.environ.get("AGENT_KILLS", by_turns("real_nodes", usual=1, full=4)))
+KILLS = int(os.environ.get("AGENT_KILLS", "4"))
 
 
 @pytest.fixture(scope="module")
@@ -52,66 +51,6 @@ def pods(cluster: RealCluster) -> Iterator[Pods]:
     pods = Pods(cluster)
     yield pods
     pods.delete_all()
-
-
-def test_the_limit_of_the_node_beats_what_the_pod_says_of_itself(pods):
-    lifted = {"CUDA_DEVICE_MEMORY_LIMIT_0": "999999m", "LD_PRELOAD": "", "OTHER": "kept"}
-    pods.run("cheat", container(gpu0=3, env=lifted))
-    environment = pods.environment("cheat")
-    assert environment["CUDA_DEVICE_MEMORY_LIMIT_0"] == "15360m"
-    assert environment["OTHER"] == "kept"
-    assert pods.inside("cheat", "cat", "/etc/ld.so.preload") == "/usr/local/vgpu/libvgpu.so\n"
-    assert "stand-in" in pods.inside("cheat", "cat", "/usr/local/vgpu/libvgpu.so")
-    assert pods.inside("cheat", "sh", "-c", "ls /dev/nvidia[0-9]").split() == ["/dev/nvidia0"]
-    mounts = {
-        line.split()[1]: line.split() for line in pods.inside("cheat", "cat", "/proc/mounts").splitlines()
-    }
-    assert mounts["/etc/ld.so.preload"][3].split(",")[0] == "ro"
-    assert mounts["/usr/local/vgpu-cache"][2] == "tmpfs"
-
-
-def test_shares_of_40_and_80_gb_are_counted_from_their_own_card_and_a_whole_one_has_no_limit(pods):
-    pods.run("small", container(gpu0=4))
-    pods.run("large", container(gpu1=4))
-    pods.run("two", container(gpu1=4), container("other", gpu0=1))
-    assert pods.environment("small")["CUDA_DEVICE_MEMORY_LIMIT_0"] == "20480m"
-    assert pods.environment("large")["CUDA_DEVICE_MEMORY_LIMIT_0"] == "40960m"
-    assert pods.environment("two", "other")["CUDA_DEVICE_MEMORY_LIMIT_0"] == "5120m"
-    pods.create("whole", container(gpu1=8))
-    eventually(lambda: "Insufficient" in str(pods.status("whole").get("conditions")), "it waits")
-    for name in ("large", "two"):
-        pods.delete(name)
-    pods.until_running("whole")
-    assert not [name for name in pods.environment("whole") if name.startswith("CUDA_DEVICE_MEMORY")]
-    assert pods.inside("whole", "sh", "-c", "ls /dev/nvidia[0-9]").split() == ["/dev/nvidia1"]
-
-
-def test_two_cards_in_one_container_have_equal_limits_or_do_not_start(pods):
-    pods.run("equal", container(gpu0=4, gpu1=2))
-    environment = pods.environment("equal")
-    assert environment["CUDA_DEVICE_MEMORY_LIMIT_0"] == environment["CUDA_DEVICE_MEMORY_LIMIT_1"] == "20480m"
-    assert pods.inside("equal", "sh", "-c", "ls /dev/nvidia[0-9]").split() == ["/dev/nvidia0", "/dev/nvidia1"]
-    pods.create("unequal", container(gpu0=1, gpu1=1))
-    said = eventually(lambda: why_waiting(pods, "unequal"), "it is refused")
-    assert "CUDA_DEVICE_MEMORY_LIMIT_0 would have to be" in said
-
-
-def test_5_and_3_fill_a_card_and_9_are_refused(pods):
-    pods.run("five", container(gpu0=5))
-    pods.run("three", container(gpu0=3))
-    assert pods.held() == {("five", "nvidia.com/gpu-0"): 5, ("three", "nvidia.com/gpu-0"): 3}
-    pods.create("nine", container(gpu1=9), nodeName=NODE)
-    eventually(lambda: pods.phase("nine") == "Failed", "it is refused")
-    assert pods.status("nine")["reason"] == "UnexpectedAdmissionError"
-
-
-def test_init_containers_share_with_the_containers_after_them(pods):
-    pods.run(
-        "init", container(gpu0=2), container("second", gpu0=3), init=(container("init", "true", gpu0=4),)
-    )
-    assert pods.held()["init", "nvidia.com/gpu-0"] == 5
-    assert pods.environment("init")["CUDA_DEVICE_MEMORY_LIMIT_0"] == "10240m"
-    assert pods.environment("init", "second")["CUDA_DEVICE_MEMORY_LIMIT_0"] == "15360m"
 
 
 def test_a_container_that_starts_again_in_place_keeps_its_limit_also_under_another_agent(cluster, pods):
@@ -188,18 +127,6 @@ def test_the_kubelet_starts_again(cluster, pods):
     assert pods.held() == {("before", "nvidia.com/gpu-0"): 5, ("after", "nvidia.com/gpu-0"): 3}
 
 
-def test_the_agent_starts_again(cluster, pods):
-    agent = cluster.nodes[NODE].agent
-    pods.run("before", container(gpu1=5))
-    agent.kill()
-    until_offered(cluster, 0, 0)
-    agent.start()
-    until_offered(cluster)
-    pods.run("after", container(gpu1=3))
-    assert restarts(pods, "before") == 0
-    assert pods.held() == {("before", "nvidia.com/gpu-1"): 5, ("after", "nvidia.com/gpu-1"): 3}
-
-
 def test_a_pod_whose_agent_is_late_after_a_reboot_fails_for_good(cluster, pods):
     pods.run("before", container(gpu1=5), restartPolicy="Always")
     cluster.reboot(NODE, agent=False)
@@ -273,7 +200,7 @@ def test_a_card_is_divided_and_the_other_stays_whole_for_another_plugin(cluster,
         pods.run("whole", pooled(1))
         assert pods.environment("whole")["NVIDIA_VISIBLE_DEVICES"] == GPUS[SMALL].uuid
         assert pods.held() == {("share", "nvidia.com/gpu-1"): 4, ("whole", "nvidia.com/gpu"): 1}
-        assert "offered twice" not in half_divided.log.read_text()
+        assert "another plugin has it" not in half_divided.log.read_text()
     finally:
         pods.delete_all()
         whole.stop()
@@ -285,7 +212,7 @@ def test_a_card_that_another_plugin_offers_too_is_withdrawn_until_it_does_not(cl
     whole = agent.start_whole_gpus(GPUS[LARGE].uuid)
     try:
         until_offered(cluster, 8, 0)
-        assert "GPU is offered twice: it gets no new pods" in agent.log.read_text()
+        assert "GPU gets no new pods: another plugin has it" in agent.log.read_text()
         pods.create("waits", container(gpu1=1))
         eventually(lambda: "Insufficient" in str(pods.status("waits").get("conditions")), "it waits")
         assert pods.phase("before") == "Running"
@@ -324,7 +251,7 @@ def test_with_another_policy_the_agent_starts_again_and_offers_a_pool(cluster, p
 
 @pytest.mark.timeout(60 + 40 * KILLS, func_only=True)
 def test_no_pod_gets_more_than_its_share_while_the_agent_is_killed_again_and_again(cluster, pods, say):
-    """`AGENT_KILLS=50` kills it more often than CI has time for."""
+    """`AGENT_KILLS=50` kills it more often."""
     agent, waits = cluster.nodes[NODE].agent, []
     for kill in range(KILLS):
         names = [f"churn-{kill}-{number}" for number in range(6)]
@@ -351,3 +278,68 @@ def test_no_pod_gets_more_than_its_share_while_the_agent_is_killed_again_and_aga
         pods.delete_all()
     listed = " ".join(f"{wait:.1f}" for wait in waits)
     say(f"agent killed {KILLS} times: registered again after {listed} s (median {median(waits):.1f})")
+
+
+# --- what newer releases of Kubernetes let a pod say
+
+
+def is_limited(pods: Pods, name: str, limit: str) -> None:
+    """See that a container has its card alone, and everything that holds it to its share."""
+    assert pods.environment(name)["CUDA_DEVICE_MEMORY_LIMIT_0"] == limit
+    assert pods.inside(name, "sh", "-c", "ls /dev/nvidia[0-9]").split() == ["/dev/nvidia0"]
+    assert pods.inside(name, "cat", "/etc/ld.so.preload") == "/usr/local/vgpu/libvgpu.so\n"
+    assert "stand-in" in pods.inside(name, "cat", "/usr/local/vgpu/libvgpu.so")
+
+
+def test_a_container_that_starts_again_by_its_own_rule_keeps_its_limit(pods):
+    once = "test -e /kept/was-here && sleep 3600; touch /kept/was-here; exit 42"
+    ended = {"operator": "In", "values": [42]}
+    asks = {
+        **container(command=once, gpu0=2),
+        "restartPolicy": "Never",
+        "restartPolicyRules": [{"action": "Restart", "exitCodes": ended}],
+        "volumeMounts": [{"name": "kept", "mountPath": "/kept"}],
+    }
+    pods.create("again", asks, volumes=[{"name": "kept", "emptyDir": {}}])
+    eventually(lambda: pods.status("again").get("containerStatuses") and restarts(pods, "again"), "again")
+    eventually(lambda: running_again(pods, "again"), "it runs again")
+    is_limited(pods, "again", "10240m")
+    assert pods.held() == {("again", "nvidia.com/gpu-0"): 2}
+
+
+def test_a_pod_in_a_user_namespace_is_limited_as_any_other(pods):
+    pods.run("mapped", container(gpu0=3), hostUsers=False)
+    first, outside, count = pods.inside("mapped", "cat", "/proc/self/uid_map").split()
+    assert (first, count) == ("0", "65536")
+    assert int(outside) > 0
+    is_limited(pods, "mapped", "15360m")
+    # Where the limiter keeps its accounts.
+    assert pods.inside(
+        "mapped", "sh", "-c", "echo account > /usr/local/vgpu-cache/x; cat /usr/local/vgpu-cache/x"
+    )
+
+
+def test_a_pod_with_an_image_volume_is_limited_as_any_other(pods):
+    image = {"name": "model", "image": {"reference": LIMITER, "pullPolicy": "Never"}}
+    main = container(gpu0=3) | {"volumeMounts": [{"name": "model", "mountPath": "/model"}]}
+    pods.run("mounts", main, volumes=[image])
+    assert pods.inside("mounts", "cat", f"/model/{LIBRARY}") == LIBRARY_TEXT.decode()
+    is_limited(pods, "mounts", "15360m")
+
+
+def test_cpu_that_is_resized_in_place_leaves_the_share_as_it_is(pods, cluster):
+    main = container(gpu0=3)
+    main["resources"]["limits"] |= {"cpu": "100m", "memory": "64Mi"}
+    pods.run("grows", main)
+    resources = {"limits": {"cpu": "200m"}, "requests": {"cpu": "200m"}}
+    change = {"spec": {"containers": [{"name": "main", "resources": resources}]}}
+    content = "application/strategic-merge-patch+json"
+    cluster.api.call("PATCH", "/api/v1/namespaces/default/pods/grows/resize", change, content=content)
+
+    def actual() -> str:
+        return pods.status("grows")["containerStatuses"][0]["resources"]["limits"]["cpu"]
+
+    eventually(lambda: actual() == "200m", "the kubelet gives the container more")
+    assert pods.status("grows")["containerStatuses"][0]["restartCount"] == 0
+    is_limited(pods, "grows", "15360m")
+    assert pods.held() == {("grows", "nvidia.com/gpu-0"): 3}

@@ -17,9 +17,8 @@ from testbed.registration import OWN_NAMESPACE
 from tests.conftest import Say
 from tests.real_nodes.agent_pods import NODE, agent_cluster
 from tests.real_nodes.claimed_pods import API, ClaimedPods, consumed
-from tests.real_nodes.conftest import WORK
 from tests.real_nodes.installation import READY_S, VALUES, Installation
-from tests.real_nodes.test_agent_chart import environment, inside, waits
+from tests.real_nodes.pods import WORK, environment, inside, waits
 
 POLICY = {
     "resources": {"mode": "dra", "driver": NVIDIA_DRIVER},

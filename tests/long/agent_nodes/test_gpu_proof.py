@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from bench.gpu.__main__ import STAGES
-from testbed import building
 from testbed.nvidia import library
-from testbed.nvidia.cards import LIMITS_OFFERED, Card, MigInstance, NvmlNode
+from testbed.nvidia.cards import LIMITS_OFFERED, Card, NvmlNode
 from testbed.nvidia.driver_root import DriverRoot
 from tests.agent.support.nvidia import nvidia_programs
 from tests.product import PACKAGES, ROOT
@@ -34,7 +33,6 @@ pynvml.nvmlInit()
 for process in pynvml.nvmlDeviceGetComputeRunningProcesses(pynvml.nvmlDeviceGetHandleByIndex(0)):
     print(process.pid, process.usedGpuMemory // 2**20, sep=", ")
 """
-CRASHES = "#include <stdlib.h>\n__attribute__((constructor)) static void crash(void) { abort(); }\n"
 
 
 class Machine:
@@ -62,13 +60,6 @@ class Machine:
             for index, card in enumerate(cards)
         ]
         (self._folder / "gpus.csv").write_text("".join(rows))
-
-    def crash(self, file):
-        """Put a library there that ends each process which loads it."""
-        source = self._folder / "crash.c"
-        source.write_text(CRASHES)
-        building.run(*library.COMPILER, "-o", str(file), str(source))
-        return file
 
     def prove(self, *stages, **more):
         """Run the command to its end in an empty environment; its exit status, and its lines by stage."""
@@ -149,14 +140,6 @@ def test_every_stage_has_a_figure_from_a_bare_copy_of_the_tree_in_an_empty_envir
     assert (found["xid"]["xid"], found["xid"]["unhealthy"]) == (31, None)
 
 
-def test_a_limiter_that_crashes_fails_its_stages_and_no_others(machine, tmp_path):
-    code, lines = machine.prove(limiter=machine.crash(tmp_path / "libvgpu.so"))
-    failed = ["limiter", "accuracy", "escapes", "shares", "tenants", "overhead", "startup"]
-    assert (code, by_status(lines)["failed"]) == (1, failed)
-    assert by_status(lines)["ran"] == [name for name in STAGES if name not in failed]
-    assert "ended with -6" in lines["limiter"]["figures"]["held_mib"]["cuMemAlloc"]
-
-
 def test_each_stage_fails_with_a_line_of_its_own_where_driver_toolkit_and_agent_are_broken(machine):
     machine.tell(CARDS[0], Card(SECOND, "NVIDIA A100-SXM4-80GB", memory_mib=81559, reserved_mib=1024))
     machine.crash(machine.driver.libraries / "libcuda.so.1")
@@ -180,10 +163,3 @@ def test_what_is_not_there_is_named(machine):
         "limiter": "no limiter's library is named: --limiter FILE",
         "throughput": "libcuda.so.1: libcuda.so.1",
     }
-
-
-def test_a_machine_whose_cards_are_all_in_mig_mode_is_not_tried(machine):
-    divided = MigInstance("MIG-aaaaaaaa-1111-1111-1111-111111111111", 1, 3, 20096)
-    machine.driver.write(NvmlNode((Card(FIRST, mig=True, instances=(divided,)),)))
-    _, lines = machine.prove("agent", "usage")
-    assert {line["why"] for line in lines.values()} == {"there is no GPU out of MIG mode"}
