@@ -138,7 +138,7 @@ class ClaimTemplates:
             if self._is_full(key[0]):
                 return (
                     f"pods of namespace {key[0]} asked for {MAX_IN_NAMESPACE} different shares: use one of"
-                    " these amounts, or try again in two minutes"
+                    " these amounts, try again in two minutes, or delete pods that wait"
                 )
             self._begin(key, spec)
         return await asyncio.shield(self._making[key])

@@ -201,3 +201,12 @@ async def test_a_renewal_under_way_does_not_take_back_what_is_given_up(stand):
     await a._attempt()
     await asyncio.gather(a._attempt(), a.withdraw(), a._attempt())
     assert (a.leads, lease.stored["spec"]["holderIdentity"]) == (False, "")
+
+
+async def test_a_leader_that_was_cut_off_leads_again_at_once_if_nobody_took_over(stand):
+    _, clock, a, _ = stand
+    await a._attempt()
+    clock.now += 10
+    assert not a.leads
+    await a._attempt()
+    assert (a.leads, a.transition) == (True, 1)

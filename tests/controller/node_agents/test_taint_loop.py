@@ -211,3 +211,9 @@ def test_nodes_that_hang_do_not_use_up_a_step():
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(step())
     assert patched == ["d"]
+
+
+def test_held_nodes_are_counted():
+    cluster = Cluster().add("a", TAINT).add("b").report("b")
+    cluster.patches()
+    assert cluster.registry.get_sample_value("fraction_injector_nodes_held") == 1

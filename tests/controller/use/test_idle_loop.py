@@ -267,5 +267,20 @@ async def test_pods_that_may_not_be_evicted_do_not_keep_others_from_it(world):
     assert tried == list(world.pods)
 
 
+async def test_a_namespace_with_many_idle_pods_does_not_keep_others_from_their_turn(world):
+    names = [(f"p{number}", "team") for number in range(2 * MAX_EVICTED)] + [("last", "other")]
+    found = report(1200, 100, [name for name, _ in names])
+    found["status"]["usage"]["containers"][-1]["namespace"] = "other"
+    for name, namespace in names:
+        world.state.set_pod(read_object(pods(NAMES), idle_pod(name, namespace=namespace)))
+    warned = {name: [100, 860] for name, _ in names}
+    world.state.set_agent(read_object(gpu_nodes(), found))
+    await world.after(10, reply({"data": {WARNINGS: json.dumps(warned)}}))
+    found["status"]["usage"]["measured"] = time(1260)
+    world.state.set_agent(read_object(gpu_nodes(), found))
+    answers = [refusal(404, "gone")] * MAX_EVICTED
+    assert ("GET", "/api/v1/namespaces/other/pods") in await world.after(10, *answers)
+
+
 def evictions(asked):
     return [path.split("/")[-2] for _, path in asked if path.endswith("/eviction")]

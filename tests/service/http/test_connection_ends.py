@@ -7,7 +7,7 @@ import socket
 import pytest
 import uvloop
 
-from service.http.acceptor import Place
+from service.http.acceptor import Place, Stage
 from service.http.asgi import send_whole
 from service.http.connection import Connection
 from service.http.limits import Limits
@@ -180,6 +180,24 @@ def test_a_client_that_never_says_goodbye_is_cut_off_soon_or_when_it_had_time_to
             assert set(transport.calls) == {"close"}
             await asyncio.sleep(0.2)
             assert transport.calls[-1] == "abort"
+            connection.connection_lost(None)
+
+    virtual_time.run(test)
+
+
+def test_an_answer_that_is_read_after_it_is_whole_leaves_the_idle_time_to_run():
+    async def test(served, loop):
+        transport, (place, _) = Silent(0), socket.socketpair()
+        with place, _:
+            placed = Place(place, "127.0.0.1", lambda _: None)
+            connection = served.make(placed)
+            connection.connection_made(transport)
+            transport.write = lambda sent: sent.startswith(b"HTTP") or connection.pause_writing()
+            connection.data_received(GET)
+            await virtual_time.until(lambda: placed.stage is Stage.IDLE)
+            connection.resume_writing()
+            await asyncio.sleep(Limits().idle_seconds + 1)
+            assert transport.calls[:1] == ["close"]
             connection.connection_lost(None)
 
     virtual_time.run(test)
