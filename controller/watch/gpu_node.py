@@ -184,8 +184,6 @@ def with_report(fact: NodeFact, report: AgentReport | None, agent: NodeAgent) ->
     return msgspec.structs.replace(
         fact,
         gpus=gpus,
-        # Where nothing labels the node, its agent knows what every card has at least.
-        gpu_mib=fact.gpu_mib or min([mib for _, mib in report.cards], default=None),
         cards=report.cards,
         card_models=report.models,
         card_numa=_numa_nodes(report),

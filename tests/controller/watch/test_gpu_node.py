@@ -118,6 +118,13 @@ def test_a_card_that_stays_whole_is_none_to_share_and_holds_the_audit_up_for_nob
     assert not read([card(1, 81920, whole=True)]).has_healthy_cards
 
 
+def test_a_node_that_nothing_labels_with_its_memory_takes_pods_beside_its_agents_report(store):
+    node = NodeFact(name="mixed", gpus=((0, 8), (1, 8)), slices_per_gpu=8)
+    store.set_node(SeenNode(node, "uid-1"))
+    store.set_agent(msgspec.structs.replace(SAYS, is_registered=True))
+    assert placed(store, writes_limits=False).node == "mixed"
+
+
 def test_cards_are_read_by_index_without_those_in_mig_mode():
     assert read([card(1, 81920), card(0, 40960), card(2, 1, mig=True)]).cards == ((0, 40960), (1, 81920))
 
@@ -242,9 +249,3 @@ POOL_NODE = msgspec.structs.replace(NODE, gpus=(), slices_per_gpu=0, pooled=16)
 def test_only_healthy_cards_are_behind_a_pool_and_none_where_its_slices_do_not_go_with_them(cards, reported):
     assert with_report(POOL_NODE, read(cards), "serving").pool_cards == reported
     assert with_report(POOL_NODE, read(cards), "away").pool_cards == ()
-
-
-@pytest.mark.parametrize(("label", "mib"), [(None, 40960), (81559, 81559)])
-def test_a_node_that_nothing_labels_has_the_memory_that_its_agent_reports_of_the_smallest_card(label, mib):
-    node = NodeFact(name="mixed", gpus=((0, 8), (1, 8)), slices_per_gpu=8, gpu_mib=label)
-    assert with_report(node, SAYS, "serving").gpu_mib == mib
