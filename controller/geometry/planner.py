@@ -1,6 +1,6 @@
 """Decides which idle cards are divided so that waiting pods get their MIG instances.
 
-Pure, but for the time that a plan may take. The rules:
+Pure. The rules:
 - Namespaces take turns, the one for which cards were divided longest ago first; within a namespace the oldest
   pod comes first.
 - A pod that fits free instances changes nothing: the scheduler will place it.
@@ -11,9 +11,8 @@ Pure, but for the time that a plan may take. The rules:
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from controller.geometry.model import Amounts, Division, MigNode, MigRequest, NewDivision, Plan
 from controller.watch.mig_facts import MigPod
@@ -38,9 +37,14 @@ Changes = dict[int, Geometry]
 
 
 class Planner:
-    """Plans step after step, and remembers whose turn it was: a new one starts with the oldest pods."""
+    """Plans step after step, and remembers whose turn it was: a new one starts with the oldest pods.
 
-    def __init__(self) -> None:
+    Args:
+        cpu_seconds: the CPU time of the thread that plans.
+    """
+
+    def __init__(self, cpu_seconds: Callable[[], float] = lambda: 0.0) -> None:
+        self._cpu_seconds = cpu_seconds
         self._last: dict[str, float] = {}
         """When cards were last divided for pods of each namespace that waits."""
 
@@ -49,7 +53,7 @@ class Planner:
         namespaces = {each.mig.uid: each.pod.namespace for each in requests}
         oldest = sorted(requests, key=lambda each: (each.mig.created, each.pod.key))
         planning = _Planning(nodes, in_turn(oldest, lambda each: each.pod.namespace, self._last))
-        found = planning.run()
+        found = planning.run(self._cpu_seconds)
         served = [namespaces[uid] for new in found.divisions.values() for uid in new.pods]
         waiting = set(namespaces.values())
         self._last = {name: at for name, at in self._last.items() if name in waiting}
@@ -158,11 +162,11 @@ class _Planning:
         for node in ordered:
             self._used.update(node.held)
 
-    def run(self) -> Plan:
+    def run(self, cpu_seconds: Callable[[], float]) -> Plan:
         unserved, failed = dict[str, str](), dict[tuple[object, ...], str]()
-        end, seen = time.thread_time() + PLAN_SECONDS, set[str]()
+        end, seen = cpu_seconds() + PLAN_SECONDS, set[str]()
         for request in self._requests:
-            if seen and time.thread_time() >= end:
+            if seen and cpu_seconds() >= end:
                 self.had_their_turn = frozenset(seen)
                 break
             seen.add(request.pod.namespace)
