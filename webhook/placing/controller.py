@@ -47,6 +47,8 @@ LONGEST_SECONDS = 3.5
 """For the template of a claim, from the request's creation; an API server waits 5 s for its review."""
 AWAY_SECONDS = 0.5
 """Between two batches to a controller that did not answer."""
+LAST_ANSWER_SECONDS = 1.0
+"""After LONGEST_SECONDS: until a claim is denied for its template though a repeated request hangs."""
 PENDING_SECONDS = 0.1
 """Until a request that has no answer yet is repeated; other pods' batches go meanwhile."""
 
@@ -204,12 +206,14 @@ class ControllerPlacer:
         return self._waiting[:count]
 
     def _deliver(self, waiting: _Waiting, answered: Answered) -> None:
-        if answered.pending is not None and self._clock() < waiting.deadline:
-            asyncio.get_running_loop().call_later(PENDING_SECONDS, self._send_next, waiting)
+        placed, left = _placed(waiting.request, answered), waiting.deadline - self._clock()
+        if answered.pending is not None and left > 0:
+            loop = asyncio.get_running_loop()
+            loop.call_later(PENDING_SECONDS, self._send_next, waiting)
+            loop.call_later(left + LAST_ANSWER_SECONDS, _answer, waiting, placed)
             return
-        placed = _placed(waiting.request, answered)
         self._note_claim(waiting.request, placed)
-        waiting.answered.set_result(placed)
+        _answer(waiting, placed)
 
     def _note_claim(self, request: PlacementRequest, placed: Placed) -> None:
         """Remember a claim whose template the controller has made; for a dry run it makes none."""
@@ -249,6 +253,11 @@ class ControllerPlacer:
             self._log.info("the controller answers again")
         else:
             self._log.warning("the controller does not answer: placing by its last snapshot", **why)
+
+
+def _answer(waiting: _Waiting, placed: Placed) -> None:
+    if not waiting.answered.done():
+        waiting.answered.set_result(placed)
 
 
 def _placed(request: PlacementRequest, answered: Answered) -> Placed:

@@ -416,3 +416,21 @@ def test_a_claim_that_waits_too_long_is_denied_with_what_it_waits_for(monkeypatc
             return await placed(placer, CLAIMED_HALF), len(controller.batches)
 
     assert run(main) == (Unanswered(Reason.CLAIM_TEMPLATE, NOT_STORED["pending"]), 3)
+
+
+def test_a_claim_whose_repeated_request_hangs_is_denied_while_the_api_server_still_waits(monkeypatch):
+    for name, seconds in {"PENDING": 0.0, "LONGEST": 0.1, "LAST_ANSWER": 0.0}.items():
+        monkeypatch.setattr(f"webhook.placing.controller.{name}_SECONDS", seconds)
+    asked = []
+
+    async def answer(batch):
+        asked.append(batch)
+        if len(asked) > 1:
+            await asyncio.Event().wait()
+        return 200, {"answers": [NOT_STORED]}
+
+    async def main():
+        async with asking(answer) as (placer, _):
+            return await placed(placer, CLAIMED_HALF)
+
+    assert run(main) == Unanswered(Reason.CLAIM_TEMPLATE, NOT_STORED["pending"])
