@@ -65,6 +65,8 @@ class ClaimTemplates:
         self._making: dict[ObjectKey, asyncio.Task[str | None]] = {}
         self._deleting: dict[ObjectKey, asyncio.Task[None]] = {}
         """Deletions that the API server has not answered: such a template may still be there."""
+        self._lost: dict[ObjectKey, tuple[Any, float]] = {}
+        """Templates that were deleted in use: content, and until when they are made again if that fails."""
         self._log = get_logger("claims")
         self.watched: WatchedResource[SeenTemplate] = WatchedResource(
             key_of=lambda found: (found.namespace, found.name),
@@ -95,8 +97,17 @@ class ClaimTemplates:
             known.used = now
 
     async def collect(self) -> None:
-        """Delete templates that no pod got for an hour (a minute in a full namespace) and none waits for."""
+        """Delete templates that no pod got for an hour (a minute in a full namespace) and none waits for.
+
+        Templates that were deleted in use, and could not be made again yet, are made again.
+        """
         now, unused = self._clock(), dict[str, list[tuple[ObjectKey, _Known]]]()
+        lost, self._lost = self._lost, {}
+        for key, (spec, until) in lost.items():
+            if key not in self._known and until > now and self._leads():
+                self._lost[key] = spec, until
+                if key not in self._making:
+                    self._begin(key, spec)
         for key, known in self._known.items():
             kept = UNUSED_IN_FULL_SECONDS if self._is_full(key[0]) else UNUSED_SECONDS
             if known.used <= now - kept:
@@ -212,6 +223,7 @@ class ClaimTemplates:
             and known.used > self._clock() - UNUSED_SECONDS
         ):
             self._log.warning("a template in use was deleted and is made again", name="/".join(key))
+            self._lost[key] = known.spec, self._clock() + UNUSED_SECONDS
             self._begin(key, known.spec)
 
     def _remember(self, key: ObjectKey, spec: Any) -> None:

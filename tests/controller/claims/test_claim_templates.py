@@ -238,6 +238,16 @@ def test_one_that_is_deleted_in_use_is_made_again_by_the_leader_alone(api, now):
 
     asyncio.run(deleted())
     assert list(api.stored) == [path]
+    api.error = ApiError(500, "")
+    asyncio.run(deleted())
+    api.error = None
+
+    async def collected():
+        await templates.collect()
+        await templates.settled()
+
+    asyncio.run(collected())
+    assert list(api.stored) == [path], "it is tried again"
     leads[0] = False
     asyncio.run(deleted())
     assert api.stored == {}
