@@ -123,6 +123,8 @@ class Explanation:
         injection, policy = self.outcome.injection, self.outcome.policy
         if injection is None or policy is None or injection.memory_mib is not None:
             return False
+        if injection.claim is not None:
+            return injection.claim.fraction.is_whole
         gpus, rest = divmod(injection.slices, policy.slices_per_gpu)
         return not rest and len(injection.placement.indices) in {0, gpus}
 

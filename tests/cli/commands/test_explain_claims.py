@@ -78,6 +78,11 @@ def test_the_cards_that_a_claim_may_take_are_those_of_its_driver_and_never_those
     assert "a node has room for it now" in lines
 
 
+def test_half_of_each_of_two_cards_is_limited_though_it_sums_up_to_a_whole_one(explain):
+    two = pod(metadata={"annotations": {"clearml-injector/gpus": "2"}})
+    assert "policy default, limits from the agent of its node" in lines_of(explain(*SLICES, found=two))
+
+
 def test_a_pod_waits_if_claims_hold_too_much_of_all_its_cards(explain):
     claims = [held("gpu-0", "600k"), held("gpu-1", "1M")]
     on_b = pod(nodeSelector={"kubernetes.io/hostname": "b"})
