@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 from kube.names import INJECTED_ANNOTATION, MAX_LABEL_VALUE
+from webhook.admission.affinity import required_terms
 from webhook.admission.denial import Denial, Reason, cut_text
 from webhook.admission.json_patch import Operation, encode
 from webhook.admission.pod import ObjectMeta, PodSpec, Resources
@@ -24,6 +25,8 @@ MAX_MOUNTS = 1000
 """Of all containers together."""
 MAX_AMOUNTS = 1000
 """Resource amounts in limits, requests and overhead."""
+MAX_TERMS = 200
+"""In required node affinity. A second review compares each with the rest of the pod several times."""
 MAX_OPERATIONS = 500
 """Of a patch: for each, an API server moves the rest of a list; 85,000 took 34 s."""
 MAX_PATCH_BYTES = 700_000
@@ -55,6 +58,7 @@ def refuse_oversized(metadata: ObjectMeta | None, spec: PodSpec) -> Denial | Non
         (len(every), MAX_CONTAINERS, "containers", "split it into several pods"),
         (mounts, MAX_MOUNTS, "volume mounts", "mount a parent directory"),
         (amounts + len(spec.overhead or ()), MAX_AMOUNTS, "resource amounts", "remove unused ones"),
+        (len(required_terms(spec) or ()), MAX_TERMS, "terms in required node affinity", "require one label"),
     ):
         most = usual * 5 // 4 if is_injected else usual
         if count > most:
