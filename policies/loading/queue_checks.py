@@ -27,7 +27,7 @@ def queue_problems(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Probl
 
 
 def mistakes(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Mistake]:
-    """Yield what is wrong with labels and annotations, under the policy that the pods follow.
+    """Yield what is wrong with labels, annotations and amounts, under the policy that the pods follow.
 
     Yields:
         The path in the template, and the rule with what to do.

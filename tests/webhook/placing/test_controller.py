@@ -9,19 +9,23 @@ from prometheus_client import CollectorRegistry
 
 from certs.contexts import client_context
 from controller.placement_api import MAX_BODY
-from kube.dra import DRIVER
 from kube.names import MAX_NAME
 from kube.scheduling import Constraints
 from ledger.messages import MAX_ASKS, MAX_ASKS_BYTES, MAX_RELEASES, MAX_REQUEST_BYTES, write_request
 from ledger.placement_request import Assumption, Placement
 from modes.fraction import Fraction
-from tests.controller.claims.test_claim_templates import CLAIMED
 from tests.ledger.cluster import changed, request_of
 from tests.product import ROOT
 from tests.webhook.placing.stub_controller import Controller, files, listening, placement
 from webhook.admission.denial import Reason
 from webhook.placing.client import ControllerClient
-from webhook.placing.controller import LONGEST_SECONDS, PENDING_SECONDS, SILENT_SECONDS, ControllerPlacer
+from webhook.placing.controller import (
+    LAST_ANSWER_SECONDS,
+    LONGEST_SECONDS,
+    PENDING_SECONDS,
+    SILENT_SECONDS,
+    ControllerPlacer,
+)
 from webhook.placing.placer import Unanswered
 
 HALF = request_of(Fraction(4, 8), reservation="uid-1", assume=Assumption(1, 81920))
@@ -145,11 +149,11 @@ async def _no_leader(_batch):
     return 409, {"leader": None}
 
 
-async def _not_ready(_batch):
+async def not_ready(_batch):
     return 503, b"nodes not listed yet"
 
 
-@pytest.mark.parametrize("answer", [_silence, _nonsense, _too_few, _no_leader, _not_ready])
+@pytest.mark.parametrize("answer", [_silence, _nonsense, _too_few, _no_leader, not_ready])
 def test_what_is_no_answer_is_placed_without_the_controller(answer, monkeypatch):
     hurry(monkeypatch)
 
@@ -306,7 +310,7 @@ def test_an_answer_that_is_none_fails_alone(bad):
 def test_a_pod_waits_less_than_any_api_server_of_the_chart_does():
     schema = json.loads((ROOT / "charts/fraction-injector/values.schema.json").read_text())
     waits = schema["properties"]["webhook"]["properties"]["timeoutSeconds"]["minimum"]
-    assert max(LONGEST_SECONDS + PENDING_SECONDS, 2 * SILENT_SECONDS) < waits
+    assert max(LONGEST_SECONDS + max(PENDING_SECONDS, LAST_ANSWER_SECONDS), 2 * SILENT_SECONDS) < waits
 
 
 def test_a_process_that_stops_places_what_waits_for_a_slow_controller():
@@ -347,90 +351,3 @@ def test_any_server_that_answers_must_be_the_service_whatever_address_it_has():
 def test_an_address_that_is_none_is_refused_at_start(url):
     with pytest.raises(ValueError, match="is not an address of a controller: write https://HOST:PORT"):
         ControllerClient(url, lambda: None)
-
-
-CLAIMED_HALF = changed(
-    request_of(Fraction(4, 8), mode=CLAIMED, writes_limits=False, reservation="uid-1"), driver=DRIVER
-)
-NOT_STORED = {"pending": "the API server has not stored it yet"}
-
-
-def test_no_pod_waits_for_a_claim_whose_template_takes_long(monkeypatch):
-    monkeypatch.setattr("webhook.placing.controller.PENDING_SECONDS", 0.0)
-
-    async def main():
-        is_stored = False
-
-        async def answer(batch):
-            slow = [not is_stored and bool(request["share"]["driver"]) for request in batch["asks"]]
-            return 200, {"answers": [NOT_STORED if each else placement("gpu-0") for each in slow]}
-
-        async with asking(answer) as (placer, _):
-            claim = placer.place(CLAIMED_HALF)
-            others = [await placed(placer, HALF) for _ in range(3)]
-            assert not claim.done()
-            is_stored = True
-            return [each.node for each in (*others, await claim)]
-
-    assert run(main) == ["gpu-0"] * 4
-
-
-def test_a_claim_is_known_without_the_controller_only_once_its_template_was_made():
-    dry_run = changed(request_of(Fraction(2, 8), mode=CLAIMED, writes_limits=False), driver=DRIVER)
-
-    async def main():
-        made = made_then_away(2)
-        async with asking(made) as (placer, _):
-            before = [await placed(placer, each) for each in (CLAIMED_HALF, dry_run)]
-            after = [await placed(placer, each) for each in (CLAIMED_HALF, dry_run)]
-            return before, after
-
-    before, (known, unknown) = run(main)
-    assert all(isinstance(each, Placement) for each in before)
-    assert (known.degraded, unknown.reason) == (True, Reason.NO_CONTROLLER)
-
-
-def made_then_away(batches):
-    """Answer so many batches with placements, and no more."""
-    left = [batches]
-
-    async def answer(batch):
-        left[0] -= 1
-        if left[0] < 0:
-            return await _not_ready(batch)
-        return 200, {"answers": [placement("gpu-0") for _ in batch["asks"]]}
-
-    return answer
-
-
-def test_a_claim_that_waits_too_long_is_denied_with_what_it_waits_for(monkeypatch):
-    monkeypatch.setattr("webhook.placing.controller.PENDING_SECONDS", 0.0)
-    now = [100.0]
-
-    async def never_stored(_batch):
-        now[0] += 25.0
-        return 200, {"answers": [NOT_STORED]}
-
-    async def main():
-        async with asking(never_stored, lambda: now[0]) as (placer, controller):
-            return await placed(placer, CLAIMED_HALF), len(controller.batches)
-
-    assert run(main) == (Unanswered(Reason.CLAIM_TEMPLATE, NOT_STORED["pending"]), 3)
-
-
-def test_a_claim_whose_repeated_request_hangs_is_denied_while_the_api_server_still_waits(monkeypatch):
-    for name, seconds in {"PENDING": 0.0, "LONGEST": 0.1, "LAST_ANSWER": 0.0}.items():
-        monkeypatch.setattr(f"webhook.placing.controller.{name}_SECONDS", seconds)
-    asked = []
-
-    async def answer(batch):
-        asked.append(batch)
-        if len(asked) > 1:
-            await asyncio.Event().wait()
-        return 200, {"answers": [NOT_STORED]}
-
-    async def main():
-        async with asking(answer) as (placer, _):
-            return await placed(placer, CLAIMED_HALF)
-
-    assert run(main) == Unanswered(Reason.CLAIM_TEMPLATE, NOT_STORED["pending"])
