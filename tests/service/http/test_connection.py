@@ -153,7 +153,7 @@ async def test_no_second_answer_follows_one_that_has_begun():
     async with serving(app=answering(200, b"begun", length=9, then=gone)) as served:
         client = await served.connect()
         await client.say(POST + b"transfer-encoding: chunked\r\n\r\n")
-        assert b"connection: close" in await client.reader.readuntil(b"begun")
+        await client.reader.readuntil(b"begun")
         await client.say(b"nonsense")
         assert await client.ended() == b""
 
