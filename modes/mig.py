@@ -44,6 +44,15 @@ class Mig(Mode):
     counts_slices: ClassVar[bool] = False
     gives_instances: ClassVar[bool] = True
     needs_limiter: ClassVar[bool] = False
+    unsupported: ClassVar[Mapping[str, str]] = {
+        **Mode.unsupported,
+        "slicesPerGpu": "MIG memory is counted in eighths: leave it out",
+        "assume": "does not state the model of the cards, which decides the profile: leave it out",
+        "limits.from": "a MIG instance is its own limit: leave it out",
+        "containers": "a MIG instance goes to one container: leave it out",
+        "compute": "a MIG instance has its own compute: leave it out",
+        "memory.reserveMiB": "a MIG instance needs no reserve: leave it out",
+    }
 
     @cached_property
     def kinds(self) -> ResourceKinds:

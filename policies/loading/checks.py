@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from operator import getitem
 
+from modes.claim_name import has_name
 from modes.fraction import Fraction
 from modes.memory_text import memory_mib
 from modes.mode import Mode, ModeName
 from modes.registry import INSTANCE_MODE, MODES
 from modes.units import EIGHTHS
 from policies.loading.build import limits_source, memory_bounds, mode_of, resource_of
-from policies.loading.claim_checks import claim_problems
 from policies.loading.sources import Parts, Source
 from policies.model import placeholders
 from policies.model.limiters import Limiter
 from policies.model.problems import Problem, did_you_mean, quoted
-from policies.model.schema import Policy
-
-_NO_EIGHTHS = "MIG memory is counted in eighths, not in {}"
+from policies.model.schema import Policy, QuotaAmounts
 
 
 def policy_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Problem]:
@@ -27,7 +27,7 @@ def policy_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Pr
     yield from _resource_problems(policy, source)
     yield from limiter_name_problems(policy.limiter, policy.resources.mode, source, parts)
     yield from _mode_problems(policy, mode_of(policy), source)
-    yield from claim_problems(policy, source)
+    yield from _driver_problems(policy, source)
     if limits_source(policy) == "agent":
         yield from _agent_problems(policy, source, parts)
     if policy.compute != "none" and (rule := _compute_problem(policy, parts)) is not None:
@@ -65,6 +65,8 @@ def fraction_problems(
         except ValueError as error:
             yield source.problem(str(error), "fractions", text)
         else:
+            if not has_name(fraction):
+                yield source.problem("has too many digits: use at most 8 decimals", "fractions", text)
             if slices != fraction.slices:
                 rounded = ", rounded up" if fraction.is_rounded_up else ""
                 rule = f'{slices} does not match the text: "{text}" of {slices_per_gpu} slices is'
@@ -127,11 +129,19 @@ def _mode_problems(policy: Policy, mode: type[Mode], source: Source) -> Iterator
     yield from _env_problems(policy, mode, f"in mode {mode.name}", source)
     if policy.resources.prefer is not None:
         yield from _preference_problems(policy, policy.resources.prefer, mode, source)
+    yield from _unsupported(policy, mode, source)
     if mode.gives_instances:
-        yield from _instance_problems(policy, source)
+        for text, slices in (policy.fractions or {}).items():
+            if slices > EIGHTHS:
+                rule = f"is {slices // EIGHTHS} GPUs, but a MIG instance is on one card: leave it out"
+                yield source.problem(rule, "fractions", text)
     elif policy.resources.prefer is None and policy.resources.oversized != "wait":
         rule = "is about MIG instances, and pods get none: leave it out, or set prefer"
         yield source.problem(rule, "resources", "oversized")
+    for scope, limits in (("namespaces", policy.quotas.namespaces), ("queues", policy.quotas.queues)):
+        for name, amounts in limits.items():
+            if (problem := slices_problem(policy, amounts)) is not None:
+                yield source.problem(problem, "quotas", scope, name, "slices")
 
 
 def preference_problem(prefer: Sequence[ModeName], mode: type[Mode]) -> str | None:
@@ -151,8 +161,7 @@ def _preference_problems(
     if problem is not None:
         yield source.problem(problem, "resources", "prefer")
     if policy.slices_per_gpu != EIGHTHS:
-        rule = _NO_EIGHTHS.format(policy.slices_per_gpu)
-        yield source.problem(f"{rule}: leave it out, or prefer", "slicesPerGpu")
+        yield source.problem("MIG memory is counted in eighths: leave it out, or prefer", "slicesPerGpu")
     yield from _env_problems(policy, MODES[INSTANCE_MODE], "for MIG instances", source)
 
 
@@ -162,26 +171,37 @@ def _env_problems(policy: Policy, mode: type[Mode], where: str, source: Source) 
             yield source.problem(f"{{{placeholder}}} has no value {where}", "env", name)
 
 
-def _instance_problems(policy: Policy, source: Source) -> Iterator[Problem]:
-    """Yield settings for slices or limits, which hardware instances do not have."""
-    for path, is_set, rule in (
-        (("slicesPerGpu",), policy.slices_per_gpu != EIGHTHS, _NO_EIGHTHS.format(policy.slices_per_gpu)),
-        (
-            ("assume",),
-            policy.assume is not None,
-            "does not state the model of the cards, which decides the profile",
-        ),
-        (("limits", "from"), policy.limits.source == "agent", "a MIG instance is its own limit"),
-        (("containers",), policy.containers != "same-gpu", "a MIG instance goes to one container"),
-        (("compute",), policy.compute != "none", "a MIG instance has its own compute"),
-        (("memory", "reserveMiB"), policy.memory.reserve_mib, "a MIG instance needs no reserve"),
-    ):
-        if is_set:
-            yield source.problem(f"{rule}: leave it out", *path)
-    for text, slices in (policy.fractions or {}).items():
-        if slices > EIGHTHS:
-            rule = f"is {slices // EIGHTHS} GPUs, but a MIG instance is on one card: leave it out"
-            yield source.problem(rule, "fractions", text)
+def _unsupported(policy: Policy, mode: type[Mode], source: Source) -> Iterator[Problem]:
+    given, usual = (
+        each.model_dump(by_alias=True) for each in (policy, Policy(kind="Policy", name=policy.name))
+    )
+    for key, rule in mode.unsupported.items():
+        path = key.split(".")
+        if reduce(getitem, path, given) != reduce(getitem, path, usual):
+            yield source.problem(rule, *path)
+
+
+def _driver_problems(policy: Policy, source: Source) -> Iterator[Problem]:
+    """Yield settings that do not suit the DRA driver."""
+    driver = policy.resources.driver
+    if driver is None:
+        return
+    if policy.limits.source == "agent" and not mode_of(policy).limits_itself(driver):
+        rule = f"{driver} limits no memory, and the agent does not see its claims: leave it out"
+        yield source.problem(rule, "limits", "from")
+    if policy.resources.name is not None:
+        yield source.problem("pods get a claim and no resource: leave it out", "resources", "name")
+
+
+def slices_problem(policy: Policy, amounts: QuotaAmounts | None) -> str | None:
+    """Return why a quota cannot count what a policy's pods get in slices; None if it can, or does not.
+
+    A claim counts as eighths, which must mean the same as the policy's slices.
+    """
+    if amounts is None or amounts.slices is None or policy.slices_per_gpu == EIGHTHS:
+        return None
+    rule = f"claims count as eighths of a card, and slicesPerGpu is {policy.slices_per_gpu}"
+    return None if mode_of(policy).counts_slices else f"{rule}: use memoryMiB, or slicesPerGpu 8"
 
 
 def _compute_problem(policy: Policy, parts: Parts) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 
 from ledger.queue_names import sanitised
 from policies.loading.build import limits_source, mode_of, resource_of
@@ -13,10 +12,10 @@ from policies.loading.checks import (
     limiter_problems,
     policy_problems,
     preference_problem,
+    slices_problem,
 )
-from policies.loading.claim_checks import long_fraction_problems, slices_problem
 from policies.loading.policy_set import DEFAULT
-from policies.loading.sources import Parts, Source
+from policies.loading.sources import Parts
 from policies.model.problems import Problem, did_you_mean
 from policies.model.schema import Policy, QueueEntry
 
@@ -88,21 +87,15 @@ def _entry_problems(parts: Parts, queue: str, under: Sequence[str]) -> Iterator[
     if entry.prefer is not None:
         for problem in dict.fromkeys(_order_problems(entry, policies)):
             yield source.problem(problem, "prefer")
-    yield from _problems_of_claims(entry, policies, source)
+    of_slices = [slices_problem(policy, entry.quota) for policy in policies]
+    for problem in dict.fromkeys(filter(None, of_slices)):
+        yield source.problem(problem, "quota", "slices")
     lacking = [policy.name for policy in policies if policy.idle_after is None]
     if entry.reclaim_idle == "evict" and entry.idle_after is None and lacking:
         yield source.problem(f"evict needs idleAfter, here or in policy {lacking[0]}", "reclaimIdle")
     if entry.limiter is not None and any(limits_source(policy) == "agent" for policy in policies):
         rule = "has no effect under a policy with limits.from agent, which limits all pods of a node alike"
         yield source.problem(f"{rule}: leave it out", "limiter")
-
-
-def _problems_of_claims(entry: QueueEntry, policies: Sequence[Policy], source: Source) -> Iterator[Problem]:
-    of_fractions = [long_fraction_problems(policy, entry.fractions or (), source) for policy in policies]
-    yield from dict.fromkeys(chain.from_iterable(of_fractions))
-    of_slices = [slices_problem(policy, entry.quota) for policy in policies]
-    for problem in dict.fromkeys(filter(None, of_slices)):
-        yield source.problem(problem, "quota", "slices")
 
 
 def _order_problems(entry: QueueEntry, policies: Sequence[Policy]) -> Iterator[str]:

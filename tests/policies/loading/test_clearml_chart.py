@@ -76,7 +76,6 @@ TOO_HIGH = 'queue "gpu-half" is one level too high: move it under agentk8sglue.q
     ("text", "line", "path", "rule"),
     [
         (template('"0.5"'), 5, LABEL, '"0.5" is not allowed by policy default: use 0.125, 0.250, '),
-        (template('"0.5"'), 5, LABEL, '(did you mean "0.500"?)'),
         (template("0.500"), 5, LABEL, '0.500 must be quoted: "0.500"'),
         (
             queue("templateOverrides:", '  labels: {clearml_injector/fraction: "0.250"}'),
