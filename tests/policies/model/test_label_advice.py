@@ -17,14 +17,7 @@ def advice(text, keys=""):
         ("0.5", ' (did you mean "0.500"?)'),
         ("0.3", ""),
         ("half", ""),
-        ("1/2", ' (did you mean "0.500"?)'),
-        ("1/3", ""),
-        ("50%", ' (did you mean "0.500"?)'),
-        ("1/0", ""),
-        ("0,5", ' (did you mean "0.500"?)'),
-        (".5", ' (did you mean "0.500"?)'),
         ("", ""),
-        ("0.5" + "0" * 61, ""),
     ],
 )
 def test_the_table_is_named_and_the_text_of_the_same_amount(text, hint):
