@@ -1,18 +1,17 @@
 """The watch loop against an API server that misbehaves."""
 
 import asyncio
+import dataclasses
 
 import pytest
 
 from cluster import kube_client
 from cluster.informer import ABSENT_ANSWERS, ABSENT_SECONDS, Timing, Watcher
-from controller.watch.claim_cards import offered_slices
-from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import pods
 from modes.resource_names import ResourceNames
 from service.retry import Backoff
 from testbed.process import WAIT_S
-from tests.cluster.fake_api import FakeApi, cut, refusal, reply, talking_to, watch
+from tests.cluster.fake_api import FakeApi, cut, forever, refusal, reply, talking_to, watch
 from tests.cluster.objects import bookmark, event, listed, pod
 
 FIRST_LIST = {"limit": "500"}
@@ -91,7 +90,7 @@ class Middle:
         return (low + high) / 2
 
 
-def follow(fake, expected, asked, *, silence=5.0, health=None):
+def follow(fake, expected, asked, *, health=None, optional=False):
     """Watch until the sink holds `expected` and so much was asked; give counts and pauses."""
     pauses = []
 
@@ -104,10 +103,10 @@ def follow(fake, expected, asked, *, silence=5.0, health=None):
         async with talking_to(fake) as api:
             watcher = Watcher(
                 api,
-                pods(ResourceNames()),
+                dataclasses.replace(pods(ResourceNames()), is_optional=optional),
                 sink,
                 counts,
-                timing=Timing(silence_seconds=silence),
+                timing=Timing(silence_seconds=0.05 if health else 5.0),
                 sleep=sleep,
                 backoff=Backoff(random=Middle()),
                 health=health,
@@ -183,7 +182,7 @@ def test_silence_ends_a_watch_and_another_goes_on_from_there():
     first = event("ADDED", pod("b", version="11"))
     fake = FakeApi(reply(listed(pod("a"))), watch(first, end=False))
     health = Health()
-    counts, _ = follow(fake, {("team", "a"): 4, ("team", "b"): 4}, asked=3, silence=0.05, health=health)
+    counts, _ = follow(fake, {("team", "a"): 4, ("team", "b"): 4}, asked=3, health=health)
     assert fake.queries[1:3] == [watching("10"), watching("11")]
     assert counts.troubles[0] == "watch"
     assert health.said[:4] == ["answered", "observed", "observed", "SocketTimeoutError"]
@@ -221,67 +220,30 @@ def test_an_event_that_is_too_large_is_listed_again(too_large):
     assert counts.troubles == ["stale"]
 
 
-def resource_slice(name, version="11"):
-    card = {
-        "name": "gpu-0",
-        "attributes": {"type": {"string": "gpu"}},
-        "capacity": {"memory": {"value": "40Gi"}},
-    }
-    pool = {"name": name, "generation": 1}
-    spec = {"driver": "gpu.nvidia.com", "nodeName": name, "pool": pool, "devices": [card]}
-    return {"metadata": {"name": name, "resourceVersion": version}, "spec": spec}
-
-
 ABSENT = refusal(404, "the server could not find the requested resource")
 
 
-def follow_slices(fake, asked):
-    """Watch ResourceSlices until so much was asked; return the counts, and each pause with what was known."""
-
-    async def main():
-        state, counts, pauses = LedgerStore(lambda: 0.0), Counts(), []
-        keys = state.watched_offers.keys
-
-        async def sleep(seconds):
-            pauses.append((seconds, [name for _, name in keys()]))
-            await asyncio.sleep(0)
-
-        async with talking_to(fake) as api:
-            watched = state.watched_offers
-            watcher = Watcher(api, offered_slices(), watched, counts, sleep=sleep)
-            task = asyncio.create_task(watcher.run())
-            await fake.until_asked(asked)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-        return counts, pauses
-
-    return asyncio.run(main())
-
-
 def test_a_resource_that_a_cluster_need_not_serve_is_asked_for_now_and_then_without_a_trouble():
-    fake = FakeApi(ABSENT, ABSENT, reply(listed(resource_slice("a"))), reply(listed()))
-    counts, pauses = follow_slices(fake, 4)
-    assert pauses[:2] == [(ABSENT_SECONDS, [])] * 2
-    assert (counts.lists, counts.troubles) == (1, [])
-    assert fake.queries[0] == FIRST_LIST
-    assert fake.queries[3] == watching("10")
+    fake = FakeApi(ABSENT, ABSENT, reply(listed(pod("a"))))
+    counts, pauses = follow(fake, {("team", "a"): 4}, asked=4, optional=True)
+    assert (counts.lists, counts.troubles, pauses) == (1, [], [ABSENT_SECONDS] * 2)
+    assert fake.queries == [FIRST_LIST] * 3 + [watching("10")]
 
 
 def test_a_resource_that_was_served_is_gone_after_some_answers_in_a_row():
-    found = reply(listed(resource_slice("a")))
-    fake = FakeApi(found, *[ABSENT] * (1 + ABSENT_ANSWERS), reply(listed()))
-    counts, pauses = follow_slices(fake, 3 + ABSENT_ANSWERS)
-    assert [pause for pause in pauses if pause[0] == ABSENT_SECONDS] == [(ABSENT_SECONDS, [])]
+    fake = FakeApi(reply(listed(pod("a"))), *[ABSENT] * (1 + ABSENT_ANSWERS), forever)
+    counts, pauses = follow(fake, {}, asked=3 + ABSENT_ANSWERS, optional=True)
+    assert pauses.count(ABSENT_SECONDS) == 1
     assert counts.troubles == ["stale", *["list"] * (ABSENT_ANSWERS - 1)]
 
 
 def test_what_is_known_stays_where_only_one_of_several_api_servers_serves_a_resource():
-    found = reply(listed(resource_slice("a")))
-    fake = FakeApi(*[found, ABSENT, ABSENT] * 4, found)
-    counts, pauses = follow_slices(fake, 13)
+    found = reply(listed(pod("a")))
+    counts, pauses = follow(
+        FakeApi(*[found, ABSENT, ABSENT] * 4, found), {("team", "a"): 4}, asked=13, optional=True
+    )
     assert counts.lists >= 4
-    assert {tuple(known) for _, known in pauses} == {("a",)}
+    assert ABSENT_SECONDS not in pauses
 
 
 def test_what_every_cluster_serves_is_asked_for_again_at_once_where_it_is_not_found():
