@@ -12,12 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from kube.names import (
-    ASKING_LABELS,
-    FRACTION_LABEL,
-    GPUS_ANNOTATION,
-    MEMORY_LABEL,
-)
+from kube.names import ASKING_LABELS, FRACTION_LABEL, GPUS_ANNOTATION, MEMORY_LABEL
 from ledger.queue_names import sanitised
 from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND, GpuKinds, KindProblem, read_gpu_kinds

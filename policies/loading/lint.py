@@ -62,10 +62,7 @@ def _quotas(policy_set: PolicySet) -> Iterator[Problem]:
             if (followed := policy_set.policy_of(namespace, None)) != name:
                 rule = f"pods of {namespace} follow policy {followed} unless their queue names another"
                 yield source.problem(
-                    f"{rule}: put quota and namespace into one policy",
-                    "quotas",
-                    "namespaces",
-                    namespace,
+                    f"{rule}: put quota and namespace into one policy", "quotas", "namespaces", namespace
                 )
         if policy.quotas.queues and not policy.quotas.namespaces:
             rule = "users choose their queue's label: only a quota of the namespace always applies"
