@@ -2,8 +2,7 @@
 
 There are two charts with two shapes under `agentk8sglue`. The open chart has one template for all its queues,
 `queue: a,b`: `basePodTemplate`. The Enterprise chart adds a template per queue:
-`queues.<name>.templateOverrides`, with `.queueSettings.maxPods`. The open chart's versions 3.0.0 to 4.0.10
-read such queues under `enterpriseFeatures`. A Queues file may contain both.
+`queues.<name>.templateOverrides`, with `.queueSettings.maxPods`. A Queues file may contain both.
 """
 
 from __future__ import annotations
@@ -27,9 +26,8 @@ from policies.model.problems import Problem, did_you_mean, quoted
 ROOT = "agentk8sglue"
 BASE = "basePodTemplate"
 TEMPLATE = "templateOverrides"
-FEATURES = "enterpriseFeatures"
 
-Chart = Literal["open", "enterprise", "features"]
+Chart = Literal["open", "enterprise"]
 
 _OF_A_QUEUE = ("templateOverrides", "queueSettings")
 _OF_A_TEMPLATE = ("labels", "annotations", "resources")
@@ -165,11 +163,8 @@ def _queue(name: str, source: Source, templates: Sequence[Source], max_pods: int
 
 def _queues(document: Document, charts: list[Chart], problems: list[Problem]) -> Iterator[ChartQueue]:
     root = document.data if isinstance(document.data, dict) else {}
-    agent, features = _mapping(root, ROOT), _mapping(root, FEATURES)
-    problems += _misplaced(Source(document), root, {ROOT, FEATURES})
-    if features.get("queues") and features.get("enabled") is not True:
-        rule = f"the chart reads queues here only with {FEATURES}.enabled: true"
-        problems.append(Source(document, (FEATURES,)).problem(rule, "queues"))
+    agent = _mapping(root, ROOT)
+    problems += _misplaced(Source(document), root, {ROOT})
     source = Source(document, (ROOT,))
     problems += _misplaced(source, agent, {"queues"})
     problems += _labels_of_the_agent(source, agent)
@@ -179,10 +174,6 @@ def _queues(document: Document, charts: list[Chart], problems: list[Problem]) ->
     if "queues" in agent:
         charts.append("enterprise")
         yield from _enterprise_queues(Source(document, (ROOT, "queues")), agent["queues"], base, problems)
-    elif features.get("queues") and features.get("enabled") is True:
-        charts.append("features")
-        at = Source(document, (FEATURES, "queues"))
-        yield from _enterprise_queues(at, features["queues"], base, problems)
     elif base is not None:
         charts.append("open")
         names = [name.strip() for name in str(agent.get("queue", "default")).split(",")]
