@@ -50,18 +50,6 @@ def test_what_nothing_would_keep_is_a_mistake(more, expected):
 
 
 @pytest.mark.parametrize(
-    "quotas",
-    [
-        "quotas: {namespaces: {a: {slices: 8}}, queues: {q: {memoryMiB: 1}}, queueMaxPods: true}",
-        "quotas: {namespaces: {a: {maxPods: 2}}, whenOverQuota: wait, whenDegraded: wait}",
-        "slicesPerGpu: 16\nquotas: {namespaces: {a: {memoryMiB: 8, maxPods: 2}}}",
-    ],
-)
-def test_claims_have_quotas(quotas):
-    assert problems(default=f"{DRA}{quotas}\n") == []
-
-
-@pytest.mark.parametrize(
     ("policy", "entry", "is_right"),
     [
         ("slicesPerGpu: 16", "quota: {slices: 2}", False),
