@@ -1,4 +1,4 @@
-"""Checks that involve several keys of one policy or limiter."""
+"""Checks that involve several keys of one policy or limiter, or several files of a set."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from operator import getitem
 
+from ledger.queue_names import sanitised
 from modes.claim_name import has_name
 from modes.fraction import Fraction
 from modes.memory_text import memory_mib
@@ -13,19 +14,113 @@ from modes.mode import Mode, ModeName
 from modes.registry import INSTANCE_MODE, MODES
 from modes.units import EIGHTHS
 from policies.loading.build import limits_source, memory_bounds, mode_of, resource_of
+from policies.loading.policy_set import DEFAULT
 from policies.loading.sources import Parts, Source
 from policies.model import placeholders
 from policies.model.limiters import Limiter
 from policies.model.problems import Problem, did_you_mean, quoted
-from policies.model.schema import Policy, QuotaAmounts
+from policies.model.schema import Policy, QueueEntry, QuotaAmounts
 
 
-def policy_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Problem]:
+def set_problems(parts: Parts, under: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
+    """Yield broken rules in and between files; `under` holds the policies of each queue's pods."""
+    if DEFAULT not in parts.policies:
+        rule = "no policy is named default: add a file with kind: Policy and name: default"
+        yield Problem(".", 0, "", rule)
+    for policy, source in parts.policies.values():
+        yield from _policy_problems(policy, source, parts)
+    for limiter, source in parts.limiters.values():
+        yield from _limiter_problems(limiter, source)
+    yield from _prefix_problems(parts)
+    yield from _namespace_problems(parts)
+    yield from _queue_name_problems(parts)
+    for queue in parts.queues:
+        yield from _entry_problems(parts, queue, under[queue])
+
+
+def _prefix_problems(parts: Parts) -> Iterator[Problem]:
+    """Yield second name patterns: the ledger counts only one, and would allocate other GPUs twice."""
+    first: tuple[str, str] | None = None
+    for name, (policy, source) in sorted(parts.policies.items()):
+        prefix = mode_of(policy).index_prefix(resource_of(policy))
+        if prefix is None:
+            continue
+        first = first or (name, prefix)
+        if prefix != first[1]:
+            rule = f'"{prefix}{{index}}" is not the "{first[1]}{{index}}" of policy {first[0]}: use one name'
+            yield source.problem(rule, "resources", "name")
+
+
+def _namespace_problems(parts: Parts) -> Iterator[Problem]:
+    first: dict[str, str] = {}
+    for name, (policy, source) in parts.policies.items():
+        for number, namespace in enumerate(policy.namespaces):
+            if namespace in first:
+                rule = f'"{namespace}" belongs to policy {first[namespace]} already: keep it in one'
+                yield source.problem(rule, "namespaces", number)
+            first.setdefault(namespace, name)
+
+
+def _queue_name_problems(parts: Parts) -> Iterator[Problem]:
+    labels: dict[str, str] = {}
+    ids: dict[str, str] = {}
+    for queue, (entry, source) in parts.queues.items():
+        if (label := sanitised(queue)) in labels:
+            rule = f'becomes the label "{label}", like queue "{labels[label]}": pods of both look the same'
+            yield source.problem(rule)
+        if entry.id and entry.id in ids:
+            yield source.problem(f'"{entry.id}" is the id of queue "{ids[entry.id]}" already', "id")
+        labels.setdefault(label, queue)
+        ids.setdefault(entry.id or "", queue)
+
+
+def _entry_problems(parts: Parts, queue: str, under: Sequence[str]) -> Iterator[Problem]:
+    entry, source = parts.queues[queue]
+    if entry.policy is not None and entry.policy not in parts.policies:
+        rule = f'policy "{entry.policy}" is not defined{did_you_mean(entry.policy, parts.policies)}'
+        yield source.problem(rule, "policy")
+        return
+    policies = [parts.policies[name][0] for name in under]
+    for size in sorted({policy.slices_per_gpu for policy in policies}):
+        yield from _fraction_problems(entry.fractions, size, source)
+    for mode in sorted({policy.resources.mode for policy in policies}):
+        if entry.limiter is not None:
+            yield from _limiter_name_problems(entry.limiter, mode, source, parts)
+    if entry.prefer is not None:
+        for problem in dict.fromkeys(_order_problems(entry, policies)):
+            yield source.problem(problem, "prefer")
+    of_slices = [_slices_problem(policy, entry.quota) for policy in policies]
+    for problem in dict.fromkeys(filter(None, of_slices)):
+        yield source.problem(problem, "quota", "slices")
+    lacking = [policy.name for policy in policies if policy.idle_after is None]
+    if entry.reclaim_idle == "evict" and entry.idle_after is None and lacking:
+        yield source.problem(f"evict needs idleAfter, here or in policy {lacking[0]}", "reclaimIdle")
+    if entry.limiter is not None and any(limits_source(policy) == "agent" for policy in policies):
+        rule = "has no effect under a policy with limits.from agent, which limits all pods of a node alike"
+        yield source.problem(f"{rule}: leave it out", "limiter")
+
+
+def _order_problems(entry: QueueEntry, policies: Sequence[Policy]) -> Iterator[str]:
+    """Yield problems in a queue's order of slices and instances, once for all policies."""
+    lacking = [policy.name for policy in policies if policy.resources.prefer is None]
+    if lacking:
+        where = "" if entry.namespaces else ", or restrict the entry by namespaces"
+        what = f"resources.prefer is missing in policy {', '.join(lacking)}: add it{where}"
+        yield f"orders slices and instances, but {what}"
+    for policy in policies:
+        problem = _preference_problem(entry.prefer or (), mode_of(policy))
+        if policy.resources.prefer is not None and problem is not None:
+            yield problem
+
+
+def _policy_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Problem]:
     """Yield broken rules that involve several keys of one policy."""
-    yield from fraction_problems(policy.fractions, policy.slices_per_gpu, source)
-    yield from memory_problems(policy, source)
-    yield from _resource_problems(policy, source)
-    yield from limiter_name_problems(policy.limiter, policy.resources.mode, source, parts)
+    yield from _fraction_problems(policy.fractions, policy.slices_per_gpu, source)
+    yield from _memory_problems(policy, source)
+    name = resource_of(policy)
+    if (problem := mode_of(policy).name_problem(name)) is not None:
+        yield source.problem(f"{quoted(name)} {problem}", "resources", "name")
+    yield from _limiter_name_problems(policy.limiter, policy.resources.mode, source, parts)
     yield from _mode_problems(policy, mode_of(policy), source)
     yield from _driver_problems(policy, source)
     if limits_source(policy) == "agent":
@@ -55,7 +150,7 @@ def _plain_problems(policy: Policy, source: Source) -> Iterator[Problem]:
             yield source.problem(rule, "container", "sidecars", number)
 
 
-def fraction_problems(
+def _fraction_problems(
     fractions: Mapping[str, int] | None, slices_per_gpu: int, source: Source
 ) -> Iterator[Problem]:
     """Yield texts that are not a fraction, and numbers of slices that are not the fewest that hold it."""
@@ -73,7 +168,7 @@ def fraction_problems(
                 yield source.problem(f"{rule} {fraction.slices}{rounded}", "fractions", text)
 
 
-def limiter_name_problems(name: str, mode: ModeName, source: Source, parts: Parts) -> Iterator[Problem]:
+def _limiter_name_problems(name: str, mode: ModeName, source: Source, parts: Parts) -> Iterator[Problem]:
     """Yield why a limiter cannot be used: it is not defined, or it cannot work in the mode."""
     if name not in parts.limiters:
         listed = f"known ones are {', '.join(sorted(parts.limiters))}"
@@ -87,7 +182,7 @@ def limiter_name_problems(name: str, mode: ModeName, source: Source, parts: Part
                 yield source.problem(f"{rule}, but mode {mode} has no {placeholder}", "limiter")
 
 
-def limiter_problems(limiter: Limiter, source: Source) -> Iterator[Problem]:
+def _limiter_problems(limiter: Limiter, source: Source) -> Iterator[Problem]:
     """Yield broken rules that involve several keys of one limiter."""
     init, library, cache = limiter.init_container, limiter.library, limiter.cache
     if (init is None) != (library is None):
@@ -101,7 +196,7 @@ def limiter_problems(limiter: Limiter, source: Source) -> Iterator[Problem]:
         yield source.problem(rule, "cache", "mountPath")
 
 
-def memory_problems(policy: Policy, source: Source) -> Iterator[Problem]:
+def _memory_problems(policy: Policy, source: Source) -> Iterator[Problem]:
     """Yield settings for memory that no pod may request, and bounds that exclude each other."""
     memory = policy.memory
     least, most = memory_mib(memory.min or ""), memory_mib(memory.max or "")
@@ -115,13 +210,6 @@ def memory_problems(policy: Policy, source: Source) -> Iterator[Problem]:
             yield source.problem(f"{quoted(bound)} bounds {rule}", "memory", key)
     if memory.decimal:
         yield source.problem(f"is about {rule}", "memory", "decimal")
-
-
-def _resource_problems(policy: Policy, source: Source) -> Iterator[Problem]:
-    name = resource_of(policy)
-    problem = mode_of(policy).name_problem(name)
-    if problem is not None:
-        yield source.problem(f"{quoted(name)} {problem}", "resources", "name")
 
 
 def _mode_problems(policy: Policy, mode: type[Mode], source: Source) -> Iterator[Problem]:
@@ -140,11 +228,11 @@ def _mode_problems(policy: Policy, mode: type[Mode], source: Source) -> Iterator
         yield source.problem(rule, "resources", "oversized")
     for scope, limits in (("namespaces", policy.quotas.namespaces), ("queues", policy.quotas.queues)):
         for name, amounts in limits.items():
-            if (problem := slices_problem(policy, amounts)) is not None:
+            if (problem := _slices_problem(policy, amounts)) is not None:
                 yield source.problem(problem, "quotas", scope, name, "slices")
 
 
-def preference_problem(prefer: Sequence[ModeName], mode: type[Mode]) -> str | None:
+def _preference_problem(prefer: Sequence[ModeName], mode: type[Mode]) -> str | None:
     """Return why these modes cannot be preferred under a policy's mode of slices; None if they can."""
     if mode.gives_instances:
         return f"needs a mode of slices, not {mode.name}: leave it out, or set mode: per-gpu"
@@ -157,7 +245,7 @@ def _preference_problems(
     policy: Policy, prefer: Sequence[ModeName], mode: type[Mode], source: Source
 ) -> Iterator[Problem]:
     """Yield settings that cannot hold for both slices and instances."""
-    problem = preference_problem(prefer, mode)
+    problem = _preference_problem(prefer, mode)
     if problem is not None:
         yield source.problem(problem, "resources", "prefer")
     if policy.slices_per_gpu != EIGHTHS:
@@ -193,7 +281,7 @@ def _driver_problems(policy: Policy, source: Source) -> Iterator[Problem]:
         yield source.problem("pods get a claim and no resource: leave it out", "resources", "name")
 
 
-def slices_problem(policy: Policy, amounts: QuotaAmounts | None) -> str | None:
+def _slices_problem(policy: Policy, amounts: QuotaAmounts | None) -> str | None:
     """Return why a quota cannot count what a policy's pods get in slices; None if it can, or does not.
 
     A claim counts as eighths, which must mean the same as the policy's slices.

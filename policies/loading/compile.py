@@ -10,11 +10,10 @@ from itertools import chain
 
 from ledger.queue_names import sanitised
 from policies.loading.build import effective_policy, resource_names
-from policies.loading.clearml_chart import BASE, ChartQueue, base_queue, template_queue
+from policies.loading.checks import set_problems
+from policies.loading.clearml_chart import BASE, ChartQueue, base_queue, queue_problems, template_queue
 from policies.loading.policy_set import DEFAULT, CompiledPolicy, PolicySet
-from policies.loading.queue_checks import queue_problems
 from policies.loading.relaxation import relaxations
-from policies.loading.set_checks import set_problems
 from policies.loading.sources import Parts, Source
 from policies.model.effective import EffectivePolicy
 from policies.model.limiters import Limiter

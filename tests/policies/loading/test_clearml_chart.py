@@ -2,8 +2,7 @@
 
 import pytest
 
-from policies.loading.clearml_chart import read_chart_values
-from policies.loading.queue_checks import queue_problems
+from policies.loading.clearml_chart import queue_problems, read_chart_values
 from policies.loading.strict_yaml import read_documents
 from policies.model.problems import PolicyError
 from tests.policies.support import policy_set
