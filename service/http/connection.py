@@ -282,9 +282,8 @@ class Connection(HttpToolsProtocol):
 
     def _refuse(self, status: int, text: str, header: bytes = b"") -> None:
         """Answer the request in place of the app, unless an answer has begun, and close."""
-        is_answering = (
-            self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
-        )
+        cycle: Any = self.cycle  # None before the first request
+        is_answering = cycle and cycle.response_started and not cycle.response_complete
         if not self._is_over and not is_answering:
             phrase = HTTPStatus(status).phrase.encode()
             self.transport.write(

@@ -2,14 +2,18 @@
 
 import asyncio
 import dataclasses
+from unittest.mock import Mock
 
 import pytest
 
 from cluster import kube_client
 from cluster.informer import ABSENT_ANSWERS, ABSENT_SECONDS, Timing, Watcher
+from cluster.watched_resource import WatchedResource
 from controller.watch.resources import pods
 from modes.resource_names import ResourceNames
 from service.retry import Backoff
+from service.yielding import CooperativeYield
+from testbed.listening import until
 from testbed.process import WAIT_S
 from tests.cluster.fake_api import FakeApi, cut, forever, refusal, reply, talking_to, watch
 from tests.cluster.objects import bookmark, event, listed, pod
@@ -28,33 +32,6 @@ def watching(version):
     return {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": version}
 
 
-class WatchedResource:
-    """Keeps what it gets, and lets a test wait for it."""
-
-    def __init__(self):
-        self.pods = {}
-        self.changed = asyncio.Event()
-
-    async def replace(self, pages):
-        listed = {item.fact.key: item.fact.slices async for page in pages for item in page}
-        self.pods = listed
-        self.changed.set()
-
-    def set(self, item):
-        self.pods[item.fact.key] = item.fact.slices
-        self.changed.set()
-
-    def remove(self, key):
-        self.pods.pop(key, None)
-        self.changed.set()
-
-    async def until(self, expected):
-        while self.pods != expected:
-            self.changed.clear()
-            async with asyncio.timeout(WAIT_S):
-                await self.changed.wait()
-
-
 class Counts:
     def __init__(self):
         self.lists = 0
@@ -67,29 +44,6 @@ class Counts:
         self.troubles.append(reason)
 
 
-class Health:
-    """What a watch says of itself."""
-
-    def __init__(self):
-        self.said = []
-
-    def answered(self):
-        self.said.append("answered")
-
-    def observed(self):
-        self.said.append("observed")
-
-    def failed(self, reason):
-        self.said.append(reason.partition(":")[0])
-
-
-class Middle:
-    """Chance without chance."""
-
-    def uniform(self, low, high):
-        return (low + high) / 2
-
-
 def follow(fake, expected, asked, *, health=None, optional=False):
     """Watch until the sink holds `expected` and so much was asked; give counts and pauses."""
     pauses = []
@@ -98,21 +52,30 @@ def follow(fake, expected, asked, *, health=None, optional=False):
         pauses.append(seconds)
         await asyncio.sleep(0)
 
+    known, counts = {}, Counts()
+    watched = WatchedResource(
+        key_of=lambda item: item.fact.key,
+        keys=lambda: known,
+        set=lambda item: known.update({item.fact.key: item.fact.slices}),
+        remove=known.pop,
+        listed=lambda: asyncio.sleep(0),
+        yielding=CooperativeYield(),
+    )
+
     async def main():
-        sink, counts = WatchedResource(), Counts()
-        async with talking_to(fake) as api:
+        async with talking_to(fake) as api, asyncio.timeout(WAIT_S):
             watcher = Watcher(
                 api,
                 dataclasses.replace(pods(ResourceNames()), is_optional=optional),
-                sink,
+                watched,
                 counts,
                 timing=Timing(silence_seconds=0.05 if health else 5.0),
                 sleep=sleep,
-                backoff=Backoff(random=Middle()),
+                backoff=Backoff(random=Mock(uniform=lambda low, high: (low + high) / 2)),
                 health=health,
             )
             task = asyncio.create_task(watcher.run())
-            await sink.until(expected)
+            await until(lambda: known == expected)
             await fake.until_asked(asked)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -181,11 +144,11 @@ def test_a_connection_that_breaks_within_an_event_loses_nothing():
 def test_silence_ends_a_watch_and_another_goes_on_from_there():
     first = event("ADDED", pod("b", version="11"))
     fake = FakeApi(reply(listed(pod("a"))), watch(first, end=False))
-    health = Health()
+    health = Mock()
     counts, _ = follow(fake, {("team", "a"): 4, ("team", "b"): 4}, asked=3, health=health)
     assert fake.queries[1:3] == [watching("10"), watching("11")]
     assert counts.troubles[0] == "watch"
-    assert health.said[:4] == ["answered", "observed", "observed", "SocketTimeoutError"]
+    assert [name for name, *_ in health.method_calls[:4]] == ["answered", "observed", "observed", "failed"]
 
 
 def test_too_many_requests_are_answered_by_patience():

@@ -1,6 +1,6 @@
 import pytest
 
-from modes.mig_profiles import A30, A100_80GB, H100_80GB, H100_96GB, RTX_PRO_6000, card_of_product
+from modes.mig_profiles import A30, A100_80GB, H100_96GB, RTX_PRO_6000, card_of_product
 
 
 @pytest.mark.parametrize(
@@ -18,10 +18,3 @@ from modes.mig_profiles import A30, A100_80GB, H100_80GB, H100_96GB, RTX_PRO_600
 )
 def test_a_product_label_names_a_card(label, card):
     assert card_of_product(label) is card
-
-
-def test_resource_names_have_a_dot_for_the_plus_sign():
-    profile = H100_80GB.profile("nvidia.com/mig-1g.10gb.me")
-    assert profile is not None
-    assert (profile.name, profile.resource) == ("1g.10gb+me", "nvidia.com/mig-1g.10gb.me")
-    assert H100_80GB.profile("1g.5gb") is None

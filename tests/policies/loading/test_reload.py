@@ -65,11 +65,6 @@ def test_a_broken_set_keeps_the_last_good_one_and_says_why_once(mount):
     assert [str(reload.error) for reload in reported] == [str(live.last.error)]
 
 
-def test_a_broken_set_at_the_start_is_an_error(tmp_path):
-    with pytest.raises(PolicyError, match="has no policy file"):
-        LivePolicies(tmp_path)
-
-
 def test_writes_during_reading_never_give_half_a_set(mount):
     """The kubelet swaps and deletes while the directory is read."""
     live = LivePolicies(mount.folder)
