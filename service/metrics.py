@@ -8,7 +8,6 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Gauge, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from service.log import lost_lines
@@ -73,8 +72,3 @@ def policy_info(digest: Callable[[], str | None]) -> ReadMetric:
         GaugeMetricFamily, POLICY_INFO, "Always 1: digest of the policy set in force.", labels=("digest",)
     )
     return ReadMetric(metric, lambda: ((found,), 1) if (found := digest()) is not None else None)
-
-
-def render(registry: CollectorRegistry) -> bytes:
-    """Write all metrics in Prometheus' text format."""
-    return generate_latest(registry)

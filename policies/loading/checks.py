@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from operator import getitem
 
-from ledger.queue_names import sanitised
 from modes.claim_name import has_name
 from modes.fraction import Fraction
 from modes.memory_text import memory_mib
@@ -14,6 +13,7 @@ from modes.mode import Mode, ModeName
 from modes.registry import INSTANCE_MODE, MODES
 from modes.units import EIGHTHS
 from policies.loading.build import limits_source, memory_bounds, mode_of, resource_of
+from policies.loading.clearml_chart import same_label_problems
 from policies.loading.policy_set import DEFAULT
 from policies.loading.sources import Parts, Source
 from policies.model import placeholders
@@ -33,7 +33,11 @@ def set_problems(parts: Parts, under: Mapping[str, Sequence[str]]) -> Iterator[P
         yield from _limiter_problems(limiter, source)
     yield from _prefix_problems(parts)
     yield from _namespace_problems(parts)
-    yield from _queue_name_problems(parts)
+    yield from same_label_problems((name, source) for name, (_, source) in parts.queues.items())
+    ids: dict[str, str] = {}
+    for queue, (entry, source) in parts.queues.items():
+        if entry.id and ids.setdefault(entry.id, queue) != queue:
+            yield source.problem(f'"{entry.id}" is the id of queue "{ids[entry.id]}" already', "id")
     for queue in parts.queues:
         yield from _entry_problems(parts, queue, under[queue])
 
@@ -59,19 +63,6 @@ def _namespace_problems(parts: Parts) -> Iterator[Problem]:
                 rule = f'"{namespace}" belongs to policy {first[namespace]} already: keep it in one'
                 yield source.problem(rule, "namespaces", number)
             first.setdefault(namespace, name)
-
-
-def _queue_name_problems(parts: Parts) -> Iterator[Problem]:
-    labels: dict[str, str] = {}
-    ids: dict[str, str] = {}
-    for queue, (entry, source) in parts.queues.items():
-        if (label := sanitised(queue)) in labels:
-            rule = f'becomes the label "{label}", like queue "{labels[label]}": pods of both look the same'
-            yield source.problem(rule)
-        if entry.id and entry.id in ids:
-            yield source.problem(f'"{entry.id}" is the id of queue "{ids[entry.id]}" already', "id")
-        labels.setdefault(label, queue)
-        ids.setdefault(entry.id or "", queue)
 
 
 def _entry_problems(parts: Parts, queue: str, under: Sequence[str]) -> Iterator[Problem]:

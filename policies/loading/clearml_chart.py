@@ -146,7 +146,8 @@ def read_chart_values(file: str, documents: Iterable[Document]) -> ChartValues:
     if not charts and not problems:
         rule = f"has neither {ROOT}.queues nor {ROOT}.{BASE}: is it a values file of a ClearML agent chart?"
         problems.append(Problem(file, 0, "", rule))
-    return ChartValues(next(iter(charts), None), queues, [*problems, *_name_problems(queues)])
+    problems += same_label_problems((queue.name, queue.source) for queue in queues)
+    return ChartValues(next(iter(charts), None), queues, problems)
 
 
 def template_queue(name: str, source: Source, entry: Mapping[str, Any], base: Source | None) -> ChartQueue:
@@ -250,14 +251,15 @@ def _max_pods_problems(source: Source, entry: Mapping[str, Any]) -> Iterator[Pro
         yield source.problem(rule, "queueSettings", "maxPods")
 
 
-def _name_problems(queues: list[ChartQueue]) -> Iterator[Problem]:
+def same_label_problems(queues: Iterable[tuple[str, Source]]) -> Iterator[Problem]:
+    """Yield each queue, by its name and place, whose pods have the label of another one's."""
     labels: dict[str, str] = {}
-    for queue in queues:
-        label = sanitised(queue.name)
+    for name, source in queues:
+        label = sanitised(name)
         if label in labels:
             rule = f'becomes the label "{label}", like queue "{labels[label]}": pods of both look the same'
-            yield queue.source.problem(rule)
-        labels.setdefault(label, queue.name)
+            yield source.problem(rule)
+        labels.setdefault(label, name)
 
 
 def takes_decimal(policy: EffectivePolicy) -> bool:

@@ -82,18 +82,8 @@ def test_a_claim_has_no_more_alternatives_than_kubernetes_takes():
         (Fraction(16, 8), (), DRIVER, "whole-x2"),
         (MEMORY, (40960, 81559), DRIVER, "5120mi-m40960-m81559"),
         (MEMORY, (), NVIDIA_DRIVER, "5120mi"),
-        (
-            MEMORY.shared_by([Fraction.of_memory(mib, 8) for mib in (5000, 120)]),
-            (9000,),
-            DRIVER,
-            "5120mi-p5000",
-        ),
-        (
-            Fraction.of_memory(1, 16).shared_by(PARTS),
-            (999_999_999,),
-            DRIVER,
-            "992000000mi-p62000000-p62000000",
-        ),
+        (MEMORY.shared_by([Fraction.of_memory(2560, 8)] * 2), (9000,), DRIVER, "5120mi-p2560-p2560-m9000"),
+        (MEMORY.shared_by(PARTS), (999_999_999,), DRIVER, "992000000mi-x2-p62000000-p62000000"),
     ],
 )
 def test_a_name_says_what_the_claim_asks_for_and_is_no_longer_than_said(fraction, sizes, driver, begin):
