@@ -15,7 +15,7 @@ from anyio.lowlevel import checkpoint
 from fastapi import FastAPI, Response
 
 from certs.mounted import POLL_SECONDS, MountedCertificate, MountRules
-from cluster.informer import Timing, Watcher
+from cluster.informer import Watcher
 from cluster.kube_client import ApiServer, connected
 from cluster.leadership import Candidate, Leadership, LeaseTiming
 from cluster.listing import Resource
@@ -219,8 +219,8 @@ class ControllerProcess:
         watched: WatchedResource[Item],
         health: WatchHealth | None = None,
     ) -> BackgroundTask:
-        timing = Timing(silence_seconds=self._options.watch_silence)
-        watcher = Watcher(self._api, resource, watched, self._metrics, timing=timing, health=health)
+        silence = self._options.watch_silence
+        watcher = Watcher(self._api, resource, watched, self._metrics, silence_seconds=silence, health=health)
         return BackgroundTask(name, watcher.run)
 
     async def _stand_for_election(self) -> None:

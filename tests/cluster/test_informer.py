@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import pytest
 
 from cluster import kube_client
-from cluster.informer import ABSENT_ANSWERS, ABSENT_SECONDS, Timing, Watcher
+from cluster.informer import ABSENT_ANSWERS, ABSENT_SECONDS, Watcher
 from cluster.watched_resource import WatchedResource
 from controller.watch.resources import pods
 from modes.resource_names import ResourceNames
@@ -69,7 +69,7 @@ def follow(fake, expected, asked, *, health=None, optional=False):
                 dataclasses.replace(pods(ResourceNames()), is_optional=optional),
                 watched,
                 counts,
-                timing=Timing(silence_seconds=0.05 if health else 5.0),
+                silence_seconds=0.05 if health else 5.0,
                 sleep=sleep,
                 backoff=Backoff(random=Mock(uniform=lambda low, high: (low + high) / 2)),
                 health=health,
