@@ -42,7 +42,7 @@ from service.background import BackgroundTask, beat
 from service.health import health_app
 from service.http.serving import Listener
 from service.http.sockets import bind
-from service.metrics import CONTENT_TYPE, policy_info, policy_since
+from service.metrics import CONTENT_TYPE, PolicyMetrics
 from service.options import LOOPBACK
 from service.process import Process
 from service.served_certificate import ServedCertificate
@@ -151,8 +151,8 @@ class ControllerProcess:
         policies = self._policies
         quotas, queues = (policies.quotas, policies.queues) if policies is not None else (tuple, tuple)
         self._registry.register(UsageCollector(self._state.ledger, quotas, queues, quotas_of(policies)))
-        self._registry.register(policy_info(lambda: policies.digest if policies is not None else None))
-        self._registry.register(policy_since(lambda: policies.since if policies is not None else None))
+        if policies is not None:
+            self._registry.register(PolicyMetrics(lambda: policies.digest, lambda: policies.since))
 
     @property
     def ports(self) -> tuple[int, int]:

@@ -40,6 +40,11 @@ class Probes:
         detail: Callable[[], str],
         stuck: Callable[[], str | None] = lambda: None,
     ) -> None:
+        self.paths: Mapping[str, Callable[[], ProbeResponse]] = {
+            "/livez": self.livez,
+            "/readyz": self.readyz,
+            "/metrics": self.metrics,
+        }
         self._registry = registry
         self._readiness = readiness
         self._detail = detail

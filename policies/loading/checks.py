@@ -154,7 +154,7 @@ def _fraction_problems(
             if not has_name(fraction):
                 yield source.problem("has too many digits: use at most 8 decimals", "fractions", text)
             if slices != fraction.slices:
-                rounded = ", rounded up" if fraction.is_rounded_up else ""
+                rounded = ", rounded up" if fraction.exact else ""
                 rule = f'{slices} does not match the text: "{text}" of {slices_per_gpu} slices is'
                 yield source.problem(f"{rule} {fraction.slices}{rounded}", "fractions", text)
 

@@ -23,7 +23,7 @@ class PlainHttp:
     """
 
     def __init__(self, probes: Probes) -> None:
-        self._paths = {"/livez": probes.livez, "/readyz": probes.readyz, "/metrics": probes.metrics}
+        self._paths = probes.paths
         self._limits = Limits()
         self._open: dict[asyncio.StreamWriter, str] = {}
         """Addresses of the open connections, the oldest first."""
