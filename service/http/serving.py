@@ -65,19 +65,15 @@ async def serve(  # noqa: PLR0913 all by name
         # Otherwise the connection could close under a client's next request.
         server.is_closing = True
     if stopping.is_set():
-        await _delay(stopping, stop_delay_seconds)
+        stopping.clear()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stopping.wait(), stop_delay_seconds)
     ended = [task for task in tasks if task.done()]
     for task in (waiting, *tasks):
         task.cancel()
     await asyncio.gather(*(server.stop() for server in servers))
     for task in ended:
         task.result()
-
-
-async def _delay(stopping: asyncio.Event, seconds: float) -> None:
-    stopping.clear()
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(stopping.wait(), seconds)
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
