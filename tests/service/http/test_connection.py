@@ -7,6 +7,7 @@ import uvloop
 import yaml
 
 from charts.generate import CHART
+from service.http.asgi import send_whole, while_connected
 from service.http.limits import Limits
 from testbed.listening import GET, MIB, OK, POST, answering, post, serving, status, until
 from tests.service import virtual_time
@@ -149,6 +150,31 @@ async def test_no_second_answer_follows_one_that_has_begun():
         await client.reader.readuntil(b"begun")
         await client.say(b"nonsense")
         assert await client.ended() == b""
+
+
+async def test_an_answer_before_the_end_of_a_request_ends_the_connection():
+    async with serving(app=answering(413, length=0)) as served:
+        client = await served.connect()
+        await client.say(post(10, sent=5))
+        assert status(await client.ended()) == 413
+
+
+async def test_what_an_app_does_while_its_client_is_there_is_cancelled_when_the_client_leaves():
+    begun, after = asyncio.Event(), asyncio.Event()
+
+    async def app(scope, _receive, send):
+        with while_connected(scope):
+            begun.set()
+            await asyncio.Event().wait()
+        after.set()
+        await send_whole(send, 200, [], b"")
+
+    async with serving(app=app) as served:
+        client = await served.connect()
+        await client.say(GET)
+        await begun.wait()
+        client.leave()
+        await after.wait()
 
 
 async def test_an_app_that_fails_is_a_500_and_ends_the_connection():
