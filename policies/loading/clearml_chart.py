@@ -52,7 +52,6 @@ class ChartQueue:
     """Its own template, and the template of all queues."""
     template: Mapping[str, Any]
     """Both: of each key the first value that is not empty, as in the charts."""
-    max_pods: int | None
 
     @property
     def labels(self) -> Mapping[str, Any]:
@@ -150,23 +149,15 @@ def read_chart_values(file: str, documents: Iterable[Document]) -> ChartValues:
     return ChartValues(next(iter(charts), None), queues, problems)
 
 
-def template_queue(name: str, source: Source, entry: Mapping[str, Any], base: Source | None) -> ChartQueue:
-    """Read a queue's values over the template of all queues; anything but a mapping counts as missing."""
-    own = Source(source.document, (*source.path, TEMPLATE))
-    max_pods = _mapping(entry, "queueSettings").get("maxPods")
-    valid = isinstance(max_pods, int) and not isinstance(max_pods, bool) and max_pods > 0
-    templates = [own] if base is None else [own, base]
-    return _queue(name, source, templates, max_pods if valid else None)
+def own_template(source: Source) -> Source:
+    """Return the place of a queue's own template."""
+    return Source(source.document, (*source.path, TEMPLATE))
 
 
-def base_queue(name: str, base: Source) -> ChartQueue:
-    """Read the template of all queues as one queue of the open chart."""
-    return _queue(name, base, [base], None)
-
-
-def _queue(name: str, source: Source, templates: Sequence[Source], max_pods: int | None) -> ChartQueue:
+def chart_queue(name: str, source: Source, templates: Sequence[Source]) -> ChartQueue:
+    """Read a queue whose templates have these places, the first before the others."""
     given = [(key, value) for each in reversed(templates) for key, value in _at(each).items() if value]
-    return ChartQueue(name, source, templates, dict(given), max_pods)
+    return ChartQueue(name, source, templates, dict(given))
 
 
 def _queues(document: Document, charts: list[Chart], problems: list[Problem]) -> Iterator[ChartQueue]:
@@ -185,7 +176,7 @@ def _queues(document: Document, charts: list[Chart], problems: list[Problem]) ->
     elif base is not None:
         charts.append("open")
         names = [name.strip() for name in str(agent.get("queue", "default")).split(",")]
-        yield from (base_queue(name, base) for name in names if name)
+        yield from (chart_queue(name, base, [base]) for name in names if name)
 
 
 def _enterprise_queues(
@@ -200,7 +191,7 @@ def _enterprise_queues(
             problems.append(source.problem("must be a mapping with templateOverrides and queueSettings"))
             continue
         problems += _shape_problems(source, entry or {})
-        yield template_queue(name, source, entry or {}, base)
+        yield chart_queue(name, source, [own_template(source), *([base] if base is not None else ())])
 
 
 def _labels_of_the_agent(source: Source, agent: Mapping[str, Any]) -> Iterator[Problem]:
@@ -233,8 +224,7 @@ def _shape_problems(source: Source, entry: Mapping[str, Any]) -> Iterator[Proble
             yield source.problem(f"{key} is one level too high: move it under templateOverrides", key)
         elif key not in _OF_A_QUEUE and (hint := did_you_mean(key, _OF_A_QUEUE)):
             yield source.problem(f"unknown key{hint}", key)
-    own = Source(source.document, (*source.path, TEMPLATE))
-    yield from _template_shape_problems(own, _mapping(entry, TEMPLATE))
+    yield from _template_shape_problems(own_template(source), _mapping(entry, TEMPLATE))
     yield from _max_pods_problems(source, entry)
 
 

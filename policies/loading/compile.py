@@ -11,7 +11,7 @@ from itertools import chain
 from ledger.queue_names import sanitised
 from policies.loading.build import effective_policy, resource_names
 from policies.loading.checks import set_problems
-from policies.loading.clearml_chart import BASE, ChartQueue, base_queue, queue_problems, template_queue
+from policies.loading.clearml_chart import BASE, ChartQueue, chart_queue, own_template, queue_problems
 from policies.loading.policy_set import DEFAULT, CompiledPolicy, PolicySet
 from policies.loading.relaxation import relaxations
 from policies.loading.sources import Parts, Source
@@ -129,17 +129,13 @@ def _template_problems(
 ) -> Iterator[Problem]:
     """Yield pasted templates of the agent chart whose pods would be denied under every policy."""
     for name, (_, source) in parts.queues.items():
-        queue = template_queue(name, source, source.document.data["queues"][name], _base_of(source))
+        base = Source(source.document, (BASE,))
+        templates = [own_template(source), *([base] if base.line() is not None else ())]
+        queue = chart_queue(name, source, templates)
         yield from _denied_under_all(queue, [compiled[name, policy].effective for policy in under[name]])
     for base in parts.base_templates:
         every = [compiled[None, policy].effective for policy in _bases(parts)]
-        yield from _denied_under_all(base_queue(DEFAULT, base), every)
-
-
-def _base_of(source: Source) -> Source | None:
-    """Return the template of all queues in the same file; None without one."""
-    base = Source(source.document, (BASE,))
-    return base if base.line() is not None else None
+        yield from _denied_under_all(chart_queue(DEFAULT, base, [base]), every)
 
 
 def _denied_under_all(queue: ChartQueue, policies: Sequence[EffectivePolicy]) -> Iterator[Problem]:

@@ -51,11 +51,11 @@ def test_the_documented_example_is_read_as_it_stands():
     found = read(DOCUMENTED)
     half, cpu = found.queues
     assert (found.chart, found.problems) == ("enterprise", [])
-    assert (half.name, half.label, half.max_pods) == ("default0500", "0.500", 10)
+    assert (half.name, half.label) == ("default0500", "0.500")
     assert half.replaced(POLICY) == {"nvidia.com/gpu": 1, "clear.ml/fraction-1": "0.5"}
     assert half.fraction(POLICY).slices == 4
     assert half.source.line() == "values.yaml:4"
-    assert (cpu.label, cpu.max_pods) == (None, None)
+    assert cpu.label is None
     assert problems(DOCUMENTED) == []
 
 
@@ -116,10 +116,7 @@ agentk8sglue:
 def test_the_open_chart_has_one_template_for_all_its_queues():
     found = read(OPEN)
     assert (found.chart, found.problems) == ("open", [])
-    assert [(queue.name, queue.label, queue.max_pods) for queue in found.queues] == [
-        ("default", "0.500", None),
-        ("gpu_half", "0.500", None),
-    ]
+    assert [(each.name, each.label) for each in found.queues] == [("default", "0.500"), ("gpu_half", "0.500")]
     assert found.queues[0].replaced(POLICY) == {"nvidia.com/gpu": 1}
     assert found.queues[0].source.line() == "values.yaml:3"
     assert [queue.name for queue in read(OPEN.replace("  queue: default, gpu_half\n", "")).queues] == [
