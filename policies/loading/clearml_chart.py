@@ -166,7 +166,9 @@ def _queues(document: Document, charts: list[Chart], problems: list[Problem]) ->
     problems += _misplaced(Source(document), root, {ROOT})
     source = Source(document, (ROOT,))
     problems += _misplaced(source, agent, {"queues"})
-    problems += _labels_of_the_agent(source, agent)
+    for label in _mapping(agent, "labels").keys() & set(ASKING_LABELS):
+        rule = f"labels the agent's own pod, not its tasks: move it under {BASE}.labels"
+        problems.append(source.problem(rule, "labels", label))
     base = Source(document, (ROOT, BASE)) if isinstance(agent.get(BASE), dict) else None
     if base is not None:
         problems += _template_shape_problems(base, agent[BASE])
@@ -194,13 +196,6 @@ def _enterprise_queues(
         yield chart_queue(name, source, [own_template(source), *([base] if base is not None else ())])
 
 
-def _labels_of_the_agent(source: Source, agent: Mapping[str, Any]) -> Iterator[Problem]:
-    for label in ASKING_LABELS:
-        if label in _mapping(agent, "labels"):
-            rule = f"labels the agent's own pod, not its tasks: move it under {BASE}.labels"
-            yield source.problem(rule, "labels", label)
-
-
 def _misplaced(source: Source, values: Mapping[str, Any], known: set[str]) -> Iterator[Problem]:
     """Yield queues, or the mapping of queues, that are one level too high."""
     for key, value in values.items():
@@ -225,20 +220,16 @@ def _shape_problems(source: Source, entry: Mapping[str, Any]) -> Iterator[Proble
         elif key not in _OF_A_QUEUE and (hint := did_you_mean(key, _OF_A_QUEUE)):
             yield source.problem(f"unknown key{hint}", key)
     yield from _template_shape_problems(own_template(source), _mapping(entry, TEMPLATE))
-    yield from _max_pods_problems(source, entry)
+    max_pods = _mapping(entry, "queueSettings").get("maxPods")
+    if max_pods is not None and (not isinstance(max_pods, int) or isinstance(max_pods, bool) or max_pods < 1):
+        rule = f"{quoted(max_pods)} must be a whole number from 1 up"
+        yield source.problem(rule, "queueSettings", "maxPods")
 
 
 def _template_shape_problems(source: Source, template: Mapping[str, Any]) -> Iterator[Problem]:
     for key in template:
         if key not in _OF_A_TEMPLATE and (hint := did_you_mean(key, _HINTED)):
             yield source.problem(f"unknown key{hint}", key)
-
-
-def _max_pods_problems(source: Source, entry: Mapping[str, Any]) -> Iterator[Problem]:
-    max_pods = _mapping(entry, "queueSettings").get("maxPods")
-    if max_pods is not None and (not isinstance(max_pods, int) or isinstance(max_pods, bool) or max_pods < 1):
-        rule = f"{quoted(max_pods)} must be a whole number from 1 up"
-        yield source.problem(rule, "queueSettings", "maxPods")
 
 
 def same_label_problems(queues: Iterable[tuple[str, Source]]) -> Iterator[Problem]:

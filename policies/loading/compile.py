@@ -16,7 +16,6 @@ from policies.loading.policy_set import DEFAULT, CompiledPolicy, PolicySet
 from policies.loading.relaxation import relaxations
 from policies.loading.sources import Parts, Source
 from policies.model.effective import EffectivePolicy
-from policies.model.limiters import Limiter
 from policies.model.problems import PolicyError, Problem
 from policies.model.queue_overrides import with_overrides
 from policies.model.quotas import Counted, limits, limits_under
@@ -85,7 +84,7 @@ def _compile_all(
     digest, names = _digest(parts), resource_names(policy for policy, _ in parts.policies.values())
     compiled: dict[tuple[str | None, str], CompiledPolicy] = {}
     for name, (policy, _) in parts.policies.items():
-        effective = effective_policy(policy, _limiter(parts, policy.limiter), digest, names)
+        effective = effective_policy(policy, parts.limiters[policy.limiter][0], digest, names)
         compiled[None, name] = CompiledPolicy(effective, policy, limits(policy))
     for queue, (entry, _) in parts.queues.items():
         for name in under[queue]:
@@ -93,15 +92,11 @@ def _compile_all(
             policy = with_overrides(base.policy, entry)
             effective = base.effective
             if policy is not base.policy:
-                effective = effective_policy(policy, _limiter(parts, policy.limiter), digest, names)
+                effective = effective_policy(policy, parts.limiters[policy.limiter][0], digest, names)
             compiled[queue, name] = CompiledPolicy(
                 replace(effective, queue=queue), policy, limits_under(policy, base.limits, queue, entry)
             )
     return compiled
-
-
-def _limiter(parts: Parts, name: str) -> Limiter:
-    return parts.limiters[name][0]
 
 
 def _bases(parts: Parts) -> list[str]:

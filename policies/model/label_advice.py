@@ -20,7 +20,10 @@ def label_advice(text: str, policy: EffectivePolicy) -> str | None:
     """Return what to write instead of a text that is not in the table; None if the table is empty."""
     if not policy.fractions:
         return None
-    allowed = f"use {_shortened(list(policy.fractions))}"
+    texts = list(policy.fractions)
+    if len(texts) > MAX_SHOWN:
+        texts = [*texts[: MAX_SHOWN - 2], "...", texts[-1]]
+    allowed = f"use {', '.join(texts)}"
     meant = _same_amount(text, policy)
     return f'{allowed} (did you mean "{meant}"?)' if meant else allowed
 
@@ -44,12 +47,6 @@ def _same_amount(text: str, policy: EffectivePolicy) -> str | None:
     except ValueError:
         return None
     return next((known for known, fraction in policy.fractions.items() if fraction == amount), None)
-
-
-def _shortened(texts: list[str]) -> str:
-    if len(texts) > MAX_SHOWN:
-        texts = [*texts[: MAX_SHOWN - 2], "...", texts[-1]]
-    return ", ".join(texts)
 
 
 def fraction_on_gpus(text: str, fraction: Fraction, policy: EffectivePolicy) -> Fraction | str:
