@@ -106,7 +106,7 @@ class AgentProcess:
             loop.add_signal_handler(number, self.stop)
         probes = Probes(self._registry, self._readiness, self._detail, lambda: self._tasks.stuck)
         server = PlainHttp(probes)
-        self.port = server.start(self._options.host, self._options.health_port)
+        self.port = await server.start(self._options.host, self._options.health_port)
         self._log.info("serving", host=self._options.host, health_port=self.port)
         try:
             await self._run()

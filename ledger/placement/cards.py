@@ -92,7 +92,7 @@ def demand(request: PlacementRequest) -> CardDemand | None:
     if mode.gives_instances:
         return None
     is_bound = request.share.is_bound_by_memory
-    are_equal = fraction.needs_equal_gpus and not is_bound
+    are_equal = fraction.parts != 1 and not is_bound
     keeps_model = request.keeps_model
     size = fraction if fraction.is_of_memory and not is_bound else None
     if kinds == EVERY_KIND and not (is_bound or are_equal or keeps_model or size):
