@@ -5,11 +5,16 @@ A label's text that is not in the policy's table is never used as a number.
 
 from __future__ import annotations
 
+import re
+
 from kube.names import FRACTION_LABEL
 from modes.fraction import Fraction
 from modes.memory_text import memory_text
 from policies.model.effective import MAX_GPUS, EffectivePolicy
 
+MAX_LABEL = 63
+"""Characters of a label value that the API server accepts."""
+_RATIO = re.compile(r"([0-9]{1,3})(?:/([1-9][0-9]?)|%)", re.ASCII)
 MAX_SHOWN = 8
 """Texts of a table that a message lists."""
 _COUNTS = {str(count): count for count in range(1, MAX_GPUS + 1)}
@@ -42,11 +47,23 @@ def memory_problem(mib: int, policy: EffectivePolicy) -> str | None:
 
 
 def _same_amount(text: str, policy: EffectivePolicy) -> str | None:
+    if len(text) > MAX_LABEL:
+        return None
     try:
-        amount = Fraction.rounded_up(text, policy.slices_per_gpu)
+        amount = Fraction.rounded_up(_decimal(text), policy.slices_per_gpu)
     except ValueError:
         return None
     return next((known for known, fraction in policy.fractions.items() if fraction == amount), None)
+
+
+def _decimal(text: str) -> str:
+    """Return the decimal that people mean by another way to write it: "1/2", "50%", "0,5" or ".5"."""
+    ratio = _RATIO.fullmatch(text)
+    if ratio is not None:
+        thousandths, rest = divmod(1000 * int(ratio[1]), int(ratio[2] or 100))
+        return text if rest else f"{thousandths // 1000}.{thousandths % 1000:03}"
+    text = text.replace(",", ".")
+    return f"0{text}" if text.startswith(".") else text
 
 
 def fraction_on_gpus(text: str, fraction: Fraction, policy: EffectivePolicy) -> Fraction | str:

@@ -12,7 +12,20 @@ def advice(text, keys=""):
 
 
 @pytest.mark.parametrize(
-    ("text", "hint"), [("0.5", ' (did you mean "0.500"?)'), ("0.3", ""), ("half", ""), ("", "")]
+    ("text", "hint"),
+    [
+        ("0.5", ' (did you mean "0.500"?)'),
+        ("0.3", ""),
+        ("half", ""),
+        ("1/2", ' (did you mean "0.500"?)'),
+        ("1/3", ""),
+        ("50%", ' (did you mean "0.500"?)'),
+        ("1/0", ""),
+        ("0,5", ' (did you mean "0.500"?)'),
+        (".5", ' (did you mean "0.500"?)'),
+        ("", ""),
+        ("0.5" + "0" * 61, ""),
+    ],
 )
 def test_the_table_is_named_and_the_text_of_the_same_amount(text, hint):
     assert advice(text) == f"use 0.125, 0.250, 0.375, 0.500, 0.625, 0.750, 0.875{hint}"

@@ -26,6 +26,7 @@ def policy():
         ("0.9", ALL),
         ("", ALL),
         ("inf", ALL),
+        (".5", f'{ALL} (did you mean "0.500"?)'),
         ("0.500 ", ALL),
         ("\u0660.\u0665\u0660\u0660", ALL),
         ("1.000", ALL),
