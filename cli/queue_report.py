@@ -13,6 +13,7 @@ from policies.model.effective import EffectivePolicy
 from policies.model.problems import Problem
 
 CHARTS: Mapping[Chart, str] = {
+    "features": "chart: the open ClearML agent's, 3.0.0 to 4.0.10; no other reads enterpriseFeatures.queues",
     "open": "chart: the open ClearML agent's; agentk8sglue.basePodTemplate is the template of all its queues",
     "enterprise": "chart: the Enterprise ClearML agent's; the open one does not read agentk8sglue.queues",
 }

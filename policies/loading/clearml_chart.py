@@ -2,7 +2,8 @@
 
 There are two charts with two shapes under `agentk8sglue`. The open chart has one template for all its queues,
 `queue: a,b`: `basePodTemplate`. The Enterprise chart adds a template per queue:
-`queues.<name>.templateOverrides`, with `.queueSettings.maxPods`. A Queues file may contain both.
+`queues.<name>.templateOverrides`, with `.queueSettings.maxPods`. The open chart's versions 3.0.0 to 4.0.10
+read such queues under `enterpriseFeatures`. A Queues file may contain both.
 
 Labels and amounts are checked that a pod does not show; all other rules are admission's.
 """
@@ -32,8 +33,9 @@ from policies.model.problems import Path, Problem, did_you_mean, quoted
 ROOT = "agentk8sglue"
 BASE = "basePodTemplate"
 TEMPLATE = "templateOverrides"
+FEATURES = "enterpriseFeatures"
 
-Chart = Literal["open", "enterprise"]
+Chart = Literal["open", "enterprise", "features"]
 Mistake = tuple[Path, str]
 
 _OF_A_QUEUE = ("templateOverrides", "queueSettings")
@@ -162,8 +164,11 @@ def chart_queue(name: str, source: Source, templates: Sequence[Source]) -> Chart
 
 def _queues(document: Document, charts: list[Chart], problems: list[Problem]) -> Iterator[ChartQueue]:
     root = document.data if isinstance(document.data, dict) else {}
-    agent = _mapping(root, ROOT)
-    problems += _misplaced(Source(document), root, {ROOT})
+    agent, features = _mapping(root, ROOT), _mapping(root, FEATURES)
+    problems += _misplaced(Source(document), root, {ROOT, FEATURES})
+    if features.get("queues") and features.get("enabled") is not True:
+        rule = f"the chart reads queues here only with {FEATURES}.enabled: true"
+        problems.append(Source(document, (FEATURES,)).problem(rule, "queues"))
     source = Source(document, (ROOT,))
     problems += _misplaced(source, agent, {"queues"})
     for label in _mapping(agent, "labels").keys() & set(ASKING_LABELS):
@@ -175,6 +180,10 @@ def _queues(document: Document, charts: list[Chart], problems: list[Problem]) ->
     if "queues" in agent:
         charts.append("enterprise")
         yield from _enterprise_queues(Source(document, (ROOT, "queues")), agent["queues"], base, problems)
+    elif features.get("queues") and features.get("enabled") is True:
+        charts.append("features")
+        at = Source(document, (FEATURES, "queues"))
+        yield from _enterprise_queues(at, features["queues"], base, problems)
     elif base is not None:
         charts.append("open")
         names = [name.strip() for name in str(agent.get("queue", "default")).split(",")]

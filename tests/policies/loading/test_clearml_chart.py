@@ -178,3 +178,30 @@ def test_amounts_that_the_api_server_rejects_without_a_label_are_mistakes(limits
     [problem] = problems(template(f"resources: {{limits: {{{limits}}}}}"))
     assert problem.startswith(f"values.yaml:5: {Q}.templateOverrides.resources.limits.")
     assert said in problem
+
+
+FEATURES = """\
+enterpriseFeatures:
+  enabled: true
+  queues:
+    half:
+      templateOverrides:
+        labels: {clearml-injector/fraction: "0.5"}
+    quarter: {templateOverrides: {}}
+agentk8sglue:
+  queue: default
+  basePodTemplate:
+    labels: {clearml-injector/fraction: "0.250"}
+"""
+
+
+def test_queues_of_the_charts_enterprise_features_are_read_where_these_are_enabled():
+    found = read(FEATURES)
+    assert (found.chart, [each.name for each in found.queues]) == ("features", ["half", "quarter"])
+    at = 'enterpriseFeatures.queues.half.templateOverrides.labels."clearml-injector/fraction"'
+    [problem] = problems(FEATURES)
+    assert problem.startswith(f'values.yaml:6: {at}: "0.5" is not allowed')
+    off = FEATURES.replace("true", "false")
+    assert (read(off).chart, [each.name for each in read(off).queues]) == ("open", ["default"])
+    rule = "the chart reads queues here only with enterpriseFeatures.enabled: true"
+    assert problems(off) == [f"values.yaml:3: enterpriseFeatures.queues: {rule}"]
