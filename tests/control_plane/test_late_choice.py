@@ -16,6 +16,14 @@ device_class, offer, webhook = (
 pytestmark = test_claims_of_shares.pytestmark
 HOST, RDMA = "kubernetes.io/hostname", "rdma/hca_shared"
 NO_OTHER = {"labelSelector": {"matchLabels": {"app": "chat"}}, "topologyKey": HOST}
+DEVICE = {"name": "main", "image": "example.com/task:1", "resources": {"limits": {RDMA: "1"}}}
+SUITED = {
+    "anti-affinity": {
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [NO_OTHER]}}
+    },
+    "rdma": {"containers": [DEVICE]},
+    "local-volume": {"volumes": [{"name": "home", "persistentVolumeClaim": {"claimName": "home"}}]},
+}
 VOLUMES = "/api/v1/persistentvolumes"
 
 
@@ -59,28 +67,9 @@ def test_pods_that_one_node_suits_get_its_free_card_although_another_has_room_be
     eventually(lambda: len(running(control_plane, namespace)) == 3, "they run")
     [taken] = [card for node, card, *_ in allocated(control_plane, namespace) if node == beta]
     [free] = {"gpu-0", "gpu-1"} - {taken}
-    for name, change in PODS.items():
-        pod = labelled_pod(name, "0.5", terminationGracePeriodSeconds=0)
-        change(pod)
-        control_plane.api.create(pod, namespace)
+    for name, spec in SUITED.items():
+        create(control_plane, namespace, [name], "0.5", **spec)
         eventually(lambda name=name: name in running(control_plane, namespace), f"the pod with {name} runs")
         assert (beta, free, "gpu", "500k") in allocated(control_plane, namespace), name
         control_plane.api.delete("Pod", name, namespace)
         eventually(lambda: len(allocated(control_plane, namespace)) == 3, "its card is free again")
-
-
-def with_anti_affinity(pod):
-    pod["metadata"]["labels"]["app"] = "chat"
-    never = {"requiredDuringSchedulingIgnoredDuringExecution": [NO_OTHER]}
-    pod["spec"]["affinity"] = {"podAntiAffinity": never}
-
-
-def with_rdma(pod):
-    pod["spec"]["containers"][0]["resources"] = {"limits": {RDMA: "1"}}
-
-
-def with_volume(pod):
-    pod["spec"]["volumes"] = [{"name": "home", "persistentVolumeClaim": {"claimName": "home"}}]
-
-
-PODS = {"anti-affinity": with_anti_affinity, "rdma": with_rdma, "local-volume": with_volume}
