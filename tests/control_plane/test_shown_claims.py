@@ -32,58 +32,33 @@ def beside(control_plane, namespace):
     control_plane.api.delete_all("Pod", name)
 
 
-class Truth:
-    """What claims and slices hold: MiB or slices by node, card or index, and pod.
+@pytest.fixture
+def controller(control_plane, namespace, beside, serve):
+    """A controller with a page; the policies are also where `quota` reads them."""
+    policies = f"{POLICY}\n{QUOTAS % namespace}\n{SLICES % beside}{QUOTAS % beside}"
+    stored = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "quota-policies"}}
+    stored["data"] = {"all.yaml": f"kind: Policy\nname: default\n{policies}"}
+    control_plane.api.create(stored, namespace)
+    return serve(policies, "--claim-templates", "--page", "--page-port=0")[0]
 
-    Attributes:
-        sizes: MiB of each card that claims can take, slices of each GPU.
-    """
 
-    def __init__(self, api, namespace, beside, sizes):
-        self._api, self._namespace, self._beside, self.sizes = api, namespace, beside, sizes
-
-    def held(self):
-        return self._claims() + self._slices()
-
-    def by_unit(self):
-        """What is held and what is free of each card and GPU."""
-        held = Counter()
-        for (node, unit, _), amount in self.held().items():
-            held[node, unit] += amount
-        return {key: (held[key], size - held[key]) for key, size in self.sizes.items()}
-
-    def quotas(self):
-        """Slices and MiB of either namespace."""
-        claims, slices = self._claims(), self._slices()
-        eighths = [-(-8 * mib // self.sizes[node, unit]) for (node, unit, _), mib in claims.items()]
-        yield self._namespace, sum(eighths), claims.total()
-        yield self._beside, slices.total(), slices.total() * LARGE // 8
-
-    def _claims(self):
-        held = Counter()
-        for claim in self._api.list("ResourceClaim", self._namespace, API):
-            status = claim.get("status", {})
-            for part in status.get("allocation", {}).get("devices", {}).get("results", []):
-                key, [owner] = (part["pool"], part["device"]), status["reservedFor"]
-                share = int(parse_quantity(part["consumedCapacity"]["share"]))
-                held[*key, owner["name"]] += share * self.sizes[key] // SHARES_OF_CARD
-        return held
-
-    def _slices(self):
-        return Counter(
-            {
-                (pod["spec"]["nodeName"], name.removeprefix("nvidia.com/gpu-"), pod["metadata"]["name"]): int(
-                    amount
-                )
-                for pod in self._api.list("Pod", self._beside)
-                if pod["spec"].get("nodeName")
-                for name, amount in pod["spec"]["containers"][0]["resources"]["limits"].items()
-            }
-        )
+def held_of(api, namespace, beside, sizes):
+    """MiB that claims hold of cards, and slices that pods hold of GPUs, by node, unit and pod; all run."""
+    held = Counter()
+    for claim in api.list("ResourceClaim", namespace, API):
+        [part], [pod] = claim["status"]["allocation"]["devices"]["results"], claim["status"]["reservedFor"]
+        card = part["pool"], part["device"]
+        share = int(parse_quantity(part["consumedCapacity"]["share"]))
+        held[*card, pod["name"]] = share * sizes[card] // SHARES_OF_CARD
+    for pod in api.list("Pod", beside):
+        [(name, slices)] = pod["spec"]["containers"][0]["resources"]["limits"].items()
+        unit = name.removeprefix("nvidia.com/gpu-")
+        held[pod["spec"]["nodeName"], unit, pod["metadata"]["name"]] = int(slices)
+    return held
 
 
 def in_ledger(nodes, kubeconfig):
-    """The account of `fraction-injector ledger`."""
+    """The same by `fraction-injector ledger`."""
     found = Counter()
     for item in json.loads(run("ledger", "-o", "json", "--kubeconfig", kubeconfig).stdout):
         if item["kind"] == "card" and item["node"] in nodes:
@@ -97,80 +72,76 @@ def in_ledger(nodes, kubeconfig):
 
 
 def on_page(nodes, controller):
-    """The account of the page."""
-    found, rows = Counter(), {}
+    """The same by the page."""
+    found = Counter()
     with httpx.stream("GET", f"{controller.page}stream", trust_env=False) as answer:
         for line in answer.iter_lines():
             if line == "event: whole":
-                break
-            if line.startswith("data: ["):
-                rows |= {row["node"]: row for row in json.loads(line.removeprefix("data: "))}
-    for node in nodes:
-        for gpu in rows[node].get("gpus", ()):
-            for share in gpu.get("shares", ()):
-                found[node, gpu.get("card") or str(gpu["index"]), share["pod"]] += share["slices"]
+                return found
+            for row in json.loads(line.removeprefix("data: ")) if line.startswith("data: [") else ():
+                for gpu in row.get("gpus", ()) if row["node"] in nodes else ():
+                    for share in gpu.get("shares", ()):
+                        found[row["node"], gpu.get("card") or str(gpu["index"]), share["pod"]] += share[
+                            "slices"
+                        ]
     return found
 
 
 def in_metrics(nodes, controller):
-    """What is held and free of each card and GPU by the metrics."""
+    """What is held and what is free of each unit by the metrics."""
     text, found = controller.plain("/metrics/gpus"), {}
     for labels, amount in re.findall(r"^fraction_injector_\w+{(.*)} (\d+)$", text, re.MULTILINE):
         of = dict(re.findall(r'(\w+)="([^"]*)"', labels))
         if of["node"] in nodes:
-            key = of["node"], of.get("card") or of["gpu"]
-            found.setdefault(key, {})[of["state"]] = int(amount)
+            found.setdefault((of["node"], of.get("card") or of["gpu"]), {})[of["state"]] = int(amount)
     return {key: (of.get("claimed", of.get("used")), of["free"]) for key, of in found.items()}
 
 
-def in_quotas(namespace, kubeconfig):
-    """Slices and MiB of each namespace, as `fraction-injector quota` counts them."""
-    ended = run("quota", "-o", "json", "--kubeconfig", kubeconfig, f"--release={namespace}/quota")
-    assert ended.returncode == 0, ended.stderr
-    return [
-        (each["name"], each["slices"]["used"], each["memoryMiB"]["used"]) for each in json.loads(ended.stdout)
-    ]
-
-
 def test_ledger_page_metrics_quota_and_why_say_what_claims_and_slices_say(  # noqa: PLR0913, PLR0917 fixtures
-    control_plane, namespace, beside, offer, nodes, serve
+    control_plane, namespace, beside, offer, nodes, controller
 ):
     api, kubeconfig = control_plane.api, control_plane.kubeconfig
-    one, two = offer([SMALL, SMALL], [LARGE])
-    sizes = {(one, "gpu-0"): SMALL, (one, "gpu-1"): SMALL, (two, "gpu-0"): LARGE}
-    policies = f"{POLICY}\n{QUOTAS % namespace}\n{SLICES % beside}{QUOTAS % beside}"
-    controller, _ = serve(policies, "--claim-templates", "--page", "--page-port=0")
-    stored = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "quota-policies"}}
-    stored["data"] = {"all.yaml": f"kind: Policy\nname: default\n{policies}"}
-    api.create(stored, namespace)
-    truth = Truth(api, namespace, beside, sizes)
+    small, large = offer([SMALL, SMALL], [LARGE])
+    sizes = {(small, "gpu-0"): SMALL, (small, "gpu-1"): SMALL, (large, "gpu-0"): LARGE}
 
     def compared():
-        names = {node for node, _ in sizes}
-        assert truth.held()
-        eventually(lambda: in_ledger(names, kubeconfig) == truth.held(), "ledger")
-        eventually(lambda: on_page(names, controller) == truth.held(), "page")
-        eventually(lambda: in_metrics(names, controller) == truth.by_unit(), "metrics")
-        assert in_quotas(namespace, kubeconfig) == list(truth.quotas())
+        """What is free, after each view has said what is held."""
+        held, names = held_of(api, namespace, beside, sizes), {node for node, _ in sizes}
+        used, slices, mib = Counter(), Counter(), Counter()
+        for (node, unit, _), amount in held.items():
+            used[node, unit] += amount
+            owner = namespace if unit.startswith("gpu-") else beside
+            slices[owner] += -(-8 * amount // sizes[node, unit])
+            mib[owner] += amount if owner == namespace else amount * LARGE // 8
+        states = {key: (used[key], size - used[key]) for key, size in sizes.items()}
+        eventually(lambda: in_ledger(names, kubeconfig) == held, "the ledger says it")
+        eventually(lambda: on_page(names, controller) == held, "the page says it")
+        eventually(lambda: in_metrics(names, controller) == states, "the metrics say it")
+        told = run("quota", "-o", "json", "--kubeconfig", kubeconfig, f"--release={namespace}/quota")
+        quotas = {
+            each["name"]: (each["slices"]["used"], each["memoryMiB"]["used"])
+            for each in json.loads(told.stdout)
+        }
+        assert quotas == {name: (slices[name], mib[name]) for name in (namespace, beside)}
+        return states
 
-    create(control_plane, namespace, ["eighth-0", "eighth-1", "eighth-2"])
-    create(control_plane, namespace, ["half-0", "half-1"], "0.5")
+    # More than one card of the first node, and a part of the other's: none is left for a whole card.
+    on_small, on_large = ({"nodeSelector": {"kubernetes.io/hostname": node}} for node in (small, large))
+    create(control_plane, namespace, ["eighth-0", "eighth-1", "eighth-2"], **on_small)
+    create(control_plane, namespace, ["half-0", "half-1"], "0.5", **on_small)
     memory = asking_for_memory("10Gi")
-    memory["spec"]["nodeSelector"] = {"kubernetes.io/hostname": two}
+    memory["spec"] |= on_large
     admitted(control_plane, namespace, memory)
     eventually(lambda: len(running(control_plane, namespace)) == 6, "all run")
     compared()
-    nodes(GpuNode(gpus=2), names=(f"{beside}-0",))
-    sizes |= {(f"{beside}-0", "0"): 8, (f"{beside}-0", "1"): 8}
+    nodes(GpuNode(gpus=2), names=(beside,))
+    sizes |= {(beside, "0"): 8, (beside, "1"): 8}
     for name, fraction in (("half", "0.500"), ("most", "0.875")):
         admitted(control_plane, beside, labelled_pod(name, fraction))
     eventually(lambda: len(running(control_plane, beside)) == 2, "they run")
-    compared()
+    states = compared()
     create(control_plane, namespace, ["whole"], "1")
-    most, node, unit = max((free, *key) for key, (_, free) in truth.by_unit().items() if key[1][0] == "g")
-    said = f"the most free is {most} of {sizes[node, unit]} MiB on {node}"
-
-    def why():
-        return run("why", "whole", "--namespace", namespace, "--kubeconfig", kubeconfig).stdout
-
-    eventually(lambda: said in why(), "why")
+    free, node, unit = max((free, *key) for key, (_, free) in states.items())
+    why = "why", "whole", "--namespace", namespace, "--kubeconfig", kubeconfig
+    said = f"the most free is {free} of {sizes[node, unit]} MiB on {node}"
+    eventually(lambda: said in run(*why).stdout, "why says what is free")
