@@ -4,6 +4,7 @@ import ctypes
 import threading
 import time
 from dataclasses import replace
+from unittest import mock
 
 import pynvml
 import pytest
@@ -20,7 +21,6 @@ from testbed.nvidia.cards import (
     Xid,
 )
 from tests.agent.support.node import node_folder
-from tests.agent.support.nvml_library import in_use
 
 FIRST = Card("GPU-0", "NVIDIA H100", memory_mib=81559, mig=None)
 SECOND = Card("GPU-1", "NVIDIA H100", minor=1, memory_mib=81559)
@@ -52,23 +52,26 @@ def test_gpus_have_the_kernels_numa_node(node, source):
 
 
 def test_without_a_figure_of_reserved_memory_none_is_reserved(node, source, monkeypatch):
-    def asked(device, version=None):
-        if version is not None:
-            raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
-        return version_1(device)
-
-    version_1 = pynvml.nvmlDeviceGetMemoryInfo
     node.write_gpus(replace(FIRST, reserved_mib=600), SECOND)
+    of_version_1 = pynvml.nvmlDeviceGetMemoryInfo
+
+    def asked(device, version=None):
+        return (
+            raising(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)() if version is not None else of_version_1(device)
+        )
+
     monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", asked)
     assert source.list_gpus()[0].usable_mib == 81559
 
 
-def test_a_card_without_memory_of_its_own_has_the_mib_that_are_configured(node, source, monkeypatch):
-    def unsupported(device, version=None):
-        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+def raising(number):
+    """A function that answers with one of NVML's errors."""
+    return mock.Mock(side_effect=pynvml.NVMLError(number))
 
+
+def test_a_card_without_memory_of_its_own_has_the_mib_that_are_configured(node, source, monkeypatch):
     node.write_gpus(replace(FIRST, name="NVIDIA GB10", processes=(RunningProcess(7, 512),)))
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", unsupported)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", raising(pynvml.NVML_ERROR_NOT_SUPPORTED))
     with pytest.raises(GpuSourceError, match=r"NVIDIA GB10\) has no memory .* set agent\.unifiedMemoryMiB"):
         source.list_gpus()
     configured = Nvml(node.root / "pci", node.root / "cgroup", unified_mib=114688)
@@ -110,12 +113,6 @@ def test_profiles_are_the_same_where_the_driver_counts_three_places_for_each_mem
     assert source.list_gpus()[0].mig_profiles == plain.mig_profiles
 
 
-def test_a_gpu_says_whether_it_was_put_into_mig_mode(node, source):
-    assert not source.condition_of("GPU-1").mig
-    node.write_gpus(FIRST, replace(SECOND, mig=True))
-    assert source.condition_of("GPU-1") == GpuCondition(answers=True, mig=True)
-
-
 def test_a_lost_gpu_is_listed_if_it_ever_answered_and_takes_no_other_away(node, source):
     node.write_gpus(*LOST)
     with pytest.raises(GpuSourceError, match="nvmlDeviceGetHandleByIndex: GPU is lost"):
@@ -134,7 +131,6 @@ def test_an_event_names_its_gpu_and_xid(node, source):
 
 
 def test_an_event_of_a_gpu_that_is_lost_since_has_no_uuid(node, source):
-    assert source.wait_for_event(0) is None
     node.write_gpus(FIRST, LOST[1], events=(Xid("GPU-1", 79),))
     assert source.wait_for_event(0) == HealthEvent(None, 79)
 
@@ -211,23 +207,27 @@ def test_nothing_that_is_waited_for_is_freed_when_the_source_closes(node, monkey
 
 
 @pytest.mark.parametrize(
-    ("action", "recovery"),
+    ("card", "condition"),
     [
-        (pynvml.NVML_GPU_RECOVERY_ACTION_NONE, None),
-        (pynvml.NVML_GPU_RECOVERY_ACTION_GPU_RESET, "reset of the GPU"),
-        (None, None),
-        (99, "recovery action 99"),
+        (SECOND, GpuCondition(answers=True)),
+        (replace(SECOND, recovery=None), GpuCondition(answers=True)),
+        (
+            replace(SECOND, recovery=pynvml.NVML_GPU_RECOVERY_ACTION_GPU_RESET),
+            GpuCondition(answers=True, recovery="reset of the GPU"),
+        ),
+        (replace(SECOND, recovery=99), GpuCondition(answers=True, recovery="recovery action 99")),
+        (replace(SECOND, mig=True), GpuCondition(answers=True, mig=True)),
+        (LOST[1], GpuCondition(answers=False)),
     ],
 )
-def test_the_driver_says_what_it_asks_for(node, source, action, recovery):
-    node.write_gpus(replace(FIRST, recovery=action), SECOND)
-    assert source.condition_of("GPU-0") == GpuCondition(answers=True, recovery=recovery)
+def test_a_gpu_says_whether_it_answers_its_mode_and_what_its_driver_asks_for(node, source, card, condition):
+    node.write_gpus(FIRST, card)
+    assert source.condition_of("GPU-1") == condition
+    assert source.condition_of("GPU-0") == GpuCondition(answers=True)
 
 
-def test_a_lost_gpu_does_not_answer(node, source):
+def test_nobody_says_what_a_lost_gpu_is_used_for(node, source):
     node.write_gpus(FIRST, LOST[1])
-    assert source.condition_of("GPU-1") == GpuCondition(answers=False)
-    assert source.condition_of("GPU-0").answers
     with pytest.raises(GpuSourceError, match="GPU is lost"):
         source.use_of("GPU-1")
 
@@ -243,26 +243,33 @@ def busy_processes(samples, *processes):
     return replace(FIRST, processes=processes, samples=samples)
 
 
-@pytest.mark.parametrize("samples", [SAMPLES_OF_OLD, SAMPLES_OF_NEW, SAMPLES_OF_OLD + SAMPLES_OF_NEW])
-def test_the_time_of_processes_is_read_by_the_function_that_the_driver_has(node, source, samples):
-    busy, still = RunningProcess(7, 64, 30), RunningProcess(8, 64)
-    node.write_gpus(busy_processes(samples, busy, still), SECOND)
-    assert [each.busy_percent for each in source.use_of("GPU-0").processes] == [30, 0]
+BUSY, STILL = RunningProcess(7, 64, 30), RunningProcess(8, 64)
 
 
-def test_a_driver_that_does_not_report_the_time_of_processes_leaves_it_unknown(node, source):
-    node.write_gpus(busy_processes(0, RunningProcess(7, 64, 30)), SECOND)
-    found = source.use_of("GPU-0")
-    assert ([each.busy_percent for each in found.processes], found.knows_busy_processes) == ([None], False)
-
-
-@pytest.mark.parametrize("how", [0, NONE_WITHOUT_ERROR])
-@pytest.mark.parametrize("samples", [SAMPLES_OF_OLD, SAMPLES_OF_NEW])
-def test_a_driver_without_samples_says_that_no_process_ran_also_where_it_calls_that_success(
-    node, source, samples, how
+@pytest.mark.parametrize(
+    ("samples", "processes", "percents"),
+    [
+        (SAMPLES_OF_OLD, (BUSY, STILL), [30, 0]),
+        (SAMPLES_OF_NEW, (BUSY, STILL), [30, 0]),
+        (SAMPLES_OF_OLD + SAMPLES_OF_NEW, (BUSY, STILL), [30, 0]),
+        (0, (BUSY,), [None]),
+        # A driver without samples says that no process ran, also where it calls that a success.
+        *[
+            (samples + how, (STILL,), [0])
+            for samples in (SAMPLES_OF_OLD, SAMPLES_OF_NEW)
+            for how in (0, NONE_WITHOUT_ERROR)
+        ],
+        # More than all of the time is garbage of a process that has ended.
+        (SAMPLES_OF_NEW, (RunningProcess(7, 64, 101),), [None]),
+    ],
+)
+def test_the_time_of_processes_is_read_by_the_function_that_the_driver_has(
+    node, source, samples, processes, percents
 ):
-    node.write_gpus(busy_processes(samples + how, RunningProcess(7, 64)), SECOND)
-    assert source.use_of("GPU-0").processes == (ProcessUse(7, 64, 0),)
+    node.write_gpus(busy_processes(samples, *processes), SECOND)
+    found = source.use_of("GPU-0")
+    assert [each.busy_percent for each in found.processes] == percents
+    assert found.knows_busy_processes == (samples != 0)
 
 
 def test_each_question_asks_for_the_time_since_the_one_before(node, source):
@@ -271,18 +278,13 @@ def test_each_question_asks_for_the_time_since_the_one_before(node, source):
     assert found == [30, 0]
 
 
-def test_a_time_of_more_than_all_is_no_time(node, source):
-    node.write_gpus(busy_processes(3, RunningProcess(7, 64, 101)), SECOND)
-    assert source.use_of("GPU-0").processes[0].busy_percent is None
-
-
 def test_kernels_of_a_process_that_has_ended_are_seen(node, source, monkeypatch):
-    node.write_gpus(busy_processes(3, RunningProcess(7, 64), RunningProcess(8, 64, 30)), SECOND)
+    node.write_gpus(busy_processes(3, STILL, BUSY), SECOND)
     assert not source.use_of("GPU-0").others_ran
     running = pynvml.nvmlDeviceGetComputeRunningProcesses
     monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeRunningProcesses", lambda device: running(device)[:1])
     found = source.use_of("GPU-0")
-    assert ([each.pid for each in found.processes], found.others_ran) == ([7], True)
+    assert ([each.pid for each in found.processes], found.others_ran) == ([8], True)
 
 
 @pytest.mark.parametrize(
@@ -300,34 +302,28 @@ def test_limits_by_the_driver_are_asked_for_by_reading_one(node, source, error, 
     assert source.why_no_driver_limits() == f"{node.root / 'cgroup'} is not of version 2"
     node.take_control_groups_of_version_2()
     assert source.why_no_driver_limits() == reason
-
-
-def test_a_gpu_in_mig_mode_is_not_asked_for_limits_by_the_driver(node, source):
-    node.take_control_groups_of_version_2()
-    divided = [replace(SECOND, uuid="GPU-0", mig=True)]
-    node.write_gpus(*divided, limits=pynvml.NVML_ERROR_NOT_SUPPORTED)
-    source.list_gpus()
-    assert source.why_no_driver_limits() is None
+    node.write_gpus(replace(SECOND, uuid="GPU-0", mig=True), limits=error)
+    in_mig_mode = node.open_driver()
+    in_mig_mode.list_gpus()
+    assert in_mig_mode.why_no_driver_limits() is None
+    in_mig_mode.close()
 
 
 @pytest.mark.parametrize("folder", ["usr/lib64", "usr/lib/x86_64-linux-gnu"])
 def test_a_library_that_no_runtime_put_in_is_found_below_the_drivers_root(node, folder, monkeypatch):
-    file, loaded = node.root / "driver" / folder / "libnvidia-ml.so.1", []
+    file, tried = node.root / "driver" / folder / "libnvidia-ml.so.1", []
 
     def load(path):
+        tried.append(path)
         if path != str(file):
             raise OSError(path)
-        loaded.append(path)
 
     monkeypatch.setattr(ctypes, "CDLL", load)
     Nvml(driver_root=str(node.root / "driver")).close()
-    assert loaded == [str(file)]
+    assert tried[-1] == str(file)
 
 
 def test_a_machine_without_a_driver_says_so(monkeypatch):
-    def load(name):
-        raise OSError(name)
-
-    monkeypatch.setattr(pynvml, "CDLL", load)
-    with in_use(None), pytest.raises(GpuSourceError, match="there is no NVIDIA driver"):
+    monkeypatch.setattr(pynvml, "CDLL", mock.Mock(side_effect=OSError))
+    with pytest.raises(GpuSourceError, match="there is no NVIDIA driver"):
         Nvml()
