@@ -8,7 +8,7 @@ import pytest
 
 from agent.card_specification import FILE, KIND
 from tests.agent.support.kubelet import kubelet_in
-from tests.agent.support.node import card, ids, node_folder, ready, running, until
+from tests.agent.support.node import card, ids, node_folder, ready, running, until, until_says
 
 HOST_ROOT = "/run/nvidia/driver"
 CARDS = card(0), card(1, 81920)
@@ -69,11 +69,6 @@ async def offered(kubelet):
         await kubelet.until_offered(name)
 
 
-def lacks(process, what):
-    """Whether an agent says what is missing."""
-    return process.state is not None and what in (process.state.missing or "")
-
-
 async def test_cards_have_a_device_each_and_all_of_them_together_none(operator):
     async with kubelet_in(operator.node.root) as kubelet, running(operator.node):
         await offered(kubelet)
@@ -96,7 +91,7 @@ async def test_after_an_upgrade_of_the_driver_its_new_files_are_named(operator, 
 async def test_a_generator_that_fails_is_named_by_readyz(operator, ctk):
     operator.set(nvidia_ctk=ctk)
     async with kubelet_in(operator.node.root) as kubelet, running(operator.node) as process:
-        await until(lambda: lacks(process, "names GPU 0"))
+        await until_says(process, "names GPU 0")
         assert ctk in (await ready(process)).text
     assert not kubelet.devices
 
@@ -113,7 +108,7 @@ async def test_a_generator_that_fails_takes_nothing_from_cards_that_have_names(o
 async def test_a_generator_that_does_not_see_every_card_fails(operator):
     operator.install("595.71.05", CARDS[0])
     async with kubelet_in(operator.node.root), running(operator.node) as process:
-        await until(lambda: lacks(process, "names no GPU-1"))
+        await until_says(process, "names no GPU-1")
     assert not (operator.node.cdi / FILE).exists()
 
 
@@ -121,5 +116,5 @@ async def test_a_node_whose_cards_all_stay_whole_gets_no_file(operator):
     # A runtime refuses a file without a device.
     operator.set(divide=("H100",))
     async with kubelet_in(operator.node.root), running(operator.node) as process:
-        await until(lambda: process.state is not None and process.state.missing is None)
+        await until_says(process, None)
     assert not (operator.node.cdi / FILE).exists()

@@ -16,6 +16,7 @@ from tests.agent.support.node import (
     running,
     served,
     until,
+    until_says,
 )
 
 
@@ -125,7 +126,7 @@ async def test_a_node_whose_gpus_are_all_in_mig_mode_takes_no_name_from_another_
     with node_folder() as node:
         node.write_gpus(card(0, mig=True))
         async with kubelet_in(node.root) as kubelet, running(node, POOLED) as process:
-            await until(lambda: process.state is not None)
+            await until_says(process, None)
             assert (await ready(process)).status_code == 200
             assert kubelet.registrations == {}
             offered = {"resource": "nvidia.com/gpu"}

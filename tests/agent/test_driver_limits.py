@@ -13,7 +13,7 @@ from agent.cdi_reader import LIMIT_HOOK
 from agent.settings import LimiterPart
 from testbed.nvidia.cards import LIMITS_OFFERED, LIMITS_UNKNOWN
 from tests.agent.support.kubelet import kubelet_in
-from tests.agent.support.node import PER_GPU, card, ids, node_folder, running, until
+from tests.agent.support.node import PER_GPU, card, ids, node_folder, running, until, until_says
 
 NAME = "nvidia.com/gpu-0"
 NO_LIMITER = msgspec.structs.replace(PER_GPU, limiter=LimiterPart("none", (("A", "b"),)))
@@ -27,7 +27,7 @@ async def limited(*, can=True, hook=LIMIT_HOOK, policy=PER_GPU, **options):
         node.take_control_groups_of_version_2()
         node.write_card_names("GPU-0", "GPU-1", hook=hook)
         async with kubelet_in(node.root) as kubelet, running(node, policy) as process:
-            await until(lambda: process.state is not None and process.state.missing is None)
+            await until_says(process, None)
             yield node, kubelet, process
 
 

@@ -183,8 +183,7 @@ async def test_an_agent_that_starts_offers_no_unhealthy_gpu():
         node_with(card(0, recovery=pynvml.NVML_GPU_RECOVERY_ACTION_GPU_RESET)) as (node, kubelet),
         running(node, source=SlowDriver()),
     ):
-        await kubelet.until(lambda: kubelet.first_devices)
-        assert kubelet.first_devices == {"nvidia.com/gpu-0": dict.fromkeys(ids(0, *range(8)), "Unhealthy")}
+        assert await kubelet.until_first_offered("nvidia.com/gpu-0") == 0
 
 
 async def test_a_gpu_that_became_unhealthy_after_the_kubelet_chose_it_is_refused():

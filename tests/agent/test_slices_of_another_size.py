@@ -16,12 +16,6 @@ def quick(monkeypatch):
     monkeypatch.setattr("agent.usage.PERIOD_SECONDS", 0.01)
 
 
-async def healthy_at_first(kubelet):
-    """How many slices are offered when the name is registered."""
-    await kubelet.until(lambda: NAME in kubelet.first_devices)
-    return list(kubelet.first_devices[NAME].values()).count("Healthy")
-
-
 @pytest.mark.parametrize("limiter", [HAMI, LimiterPart("none")], ids=["limited here", "limited at admission"])
 @pytest.mark.parametrize("size", [4, 16])
 async def test_it_gets_no_new_pod_until_they_have_ended(size, limiter):
@@ -34,7 +28,7 @@ async def test_it_gets_no_new_pod_until_they_have_ended(size, limiter):
         kubelet.held["old", "main"] = {NAME: HALF}
         kubelet.first_devices.clear()
         async with running(node, msgspec.structs.replace(eighths, slices_per_gpu=size)) as process:
-            assert await healthy_at_first(kubelet) == 0
+            assert await kubelet.until_first_offered(NAME) == 0
             assert "pods hold slices of it from when it had 8" in process.state.unhealthy["GPU-0"]
             # The kubelet's file says it until the next pod; its books do not.
             kubelet.held.clear()
@@ -46,7 +40,7 @@ async def test_without_pod_resources_the_kubelets_file_says_it():
         kubelet.write_checkpoint(("uid", "main", NAME, HALF, "8"))
         kubelet.lists = False
         async with running(node, msgspec.structs.replace(PER_GPU, slices_per_gpu=16)):
-            assert await healthy_at_first(kubelet) == 0
+            assert await kubelet.until_first_offered(NAME) == 0
             kubelet.write_checkpoint()
             await kubelet.until_offered(NAME, 16)
 
@@ -56,4 +50,4 @@ async def test_what_does_not_say_its_size_withdraws_nothing():
         kubelet.write_checkpoint(("uid", "main", NAME, HALF, None))
         kubelet.held["old", "main"] = {NAME: HALF}
         async with running(node):
-            assert await healthy_at_first(kubelet) == 8
+            assert await kubelet.until_first_offered(NAME) == 8

@@ -5,7 +5,7 @@ import contextlib
 import json
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -24,7 +24,7 @@ from agent.process import AgentProcess
 from agent.settings import AgentPolicy, LimiterPart
 from agent.state import AgentState
 from testbed.nvidia.cards import Card, NvmlNode
-from tests.agent.support.kubelet import PATIENCE_S, FakeKubelet, kubelet_in
+from tests.agent.support.kubelet import PATIENCE_S, FakeKubelet, kubelet_in, until
 from tests.agent.support.nvml_library import NvmlLibrary, in_use
 
 HAMI = LimiterPart(
@@ -206,14 +206,18 @@ async def served(
         yield node, kubelet
 
 
+async def until_says(process: AgentProcess, missing: str | None = "") -> AgentState:
+    """Wait until an agent knows its GPUs, and says that this is missing; return its state."""
+
+    def says() -> bool:
+        told = process.state.missing if process.state is not None else ""
+        return process.state is not None and (told is None if missing is None else missing in str(told))
+
+    await until(says)
+    return process.state
+
+
 async def ready(process: AgentProcess) -> httpx.Response:
     """What /readyz answers."""
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{process.port}", timeout=PATIENCE_S) as client:
         return await client.get("/readyz")
-
-
-async def until(check: Callable[[], object]) -> None:
-    """Wait until something that nobody announces is true."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not check():  # noqa: ASYNC110 - nobody sets an event
-            await asyncio.sleep(0.02)
