@@ -146,8 +146,7 @@ async def test_an_agent_that_starts_offers_no_card_that_another_plugin(counted, 
     "named", [{"uuid": {"string": "GPU-0"}}, {"pciBusID": {"string": card(0).bus}}], ids=["uuid", "bus"]
 )
 async def test_a_card_that_a_dra_driver_offers_is_withdrawn_for_as_long_as_it_does(named):
-    server = ApiServer()
-    server.slices["nvidia"] = slice_of_nvidia({"name": "gpu-0", "attributes": named})
+    server = ApiServer(nvidia=slice_of_nvidia({"name": "gpu-0", "attributes": named}))
     async with (
         node_with(card(0), card(1), node=NODE) as (node, kubelet),
         running(node, api=server) as process,

@@ -1,7 +1,6 @@
 """Which containers hold which parts of claims, and that the agent measures what they use of them."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
@@ -12,9 +11,8 @@ from agent.gpu import Gpu
 from agent.held_slices import HeldSlices
 from agent.kubelet import Holder
 from testbed.nvidia.cards import RunningProcess
-from tests.agent.support.dra import NODE, UID, ApiServer, DraKubelet, driver_on
-from tests.agent.support.kubelet import kubelet_in
-from tests.agent.support.node import agent_with, card, ids, node_folder, until
+from tests.agent.support.dra import DraKubelet, dra_node
+from tests.agent.support.node import agent_with, card, ids, running, until
 
 CONTAINER = "a" * 64
 GPUS = Gpu(0, "GPU-0", "A100", 40960), Gpu(1, "GPU-1", "A100", 81920)
@@ -104,32 +102,18 @@ def test_containers_hold(what):
     assert held(holders, *parts) == (known, unknown)
 
 
-@pytest.fixture
-def node():
-    """A node with one GPU, on which a container's process uses 3072 MiB."""
-    with node_folder(offer="dra", node=NODE) as node:
-        logs, proc = str(node.root / "logs"), str(node.root / "proc")
-        node.options = replace(node.options, container_logs=logs, proc=proc)
-        (node.root / "logs").mkdir()
-        (node.root / "logs" / f"train_default_main-{CONTAINER}.log").touch()
-        (node.root / "proc" / "10").mkdir(parents=True)
-        (node.root / "proc" / "10" / "cgroup").write_text(f"0::/kubepods/pod1/{CONTAINER}\n")
-        node.write_gpus(card(0, processes=(RunningProcess(10, 3072, 30),)))
-        node.write_card_names("GPU-0")
-        yield node
-
-
-async def test_what_a_container_uses_of_its_claim_is_measured(node, monkeypatch):
+async def test_what_a_container_uses_of_its_claim_is_measured(monkeypatch):
     monkeypatch.setattr("agent.usage.PERIOD_SECONDS", 0.01)
-    server = ApiServer()
-    server.add_claim({"share": "250k"})
-    async with kubelet_in(node.root) as kubelet, driver_on(node, server) as process:
-        driver = DraKubelet(node)
-        await driver.register()
-        await driver.prepare(("claim", UID))
-        kubelet.claims["train", "main"] = ["claim"]
-        await until(lambda: process.state is not None and process.state.uses)
-        [use] = process.state.uses
-        assert use.name == ContainerName("default", "train", "main")
-        assert (use.gpu, use.memory_mib, use.used_mib, use.busy_percent) == (0, 10240, 3072, 30)
-        assert process.state.held is None, "slices are not offered"
+    async with dra_node(card(0, processes=(RunningProcess(10, 3072, 30),))) as (node, kubelet, server):
+        node.write_process(10, "train_default_main", CONTAINER)
+        server.add_claim({"share": "250k"})
+        async with running(node, api=server) as process:
+            driver = DraKubelet(node)
+            await driver.register()
+            await driver.prepare()
+            kubelet.claims["train", "main"] = ["claim"]
+            await until(lambda: process.state.uses)
+            [use] = process.state.uses
+            assert use.name == ContainerName("default", "train", "main")
+            assert (use.gpu, use.memory_mib, use.used_mib, use.busy_percent) == (0, 10240, 3072, 30)
+            assert process.state.held is None, "slices are not offered"

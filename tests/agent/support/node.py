@@ -102,6 +102,8 @@ class AgentNode:
             "cdi_dirs": (str(self.cdi),),
             "cdi_enabled": True,
             "health_port": 0,
+            "container_logs": str(root / "logs"),
+            "proc": str(root / "proc"),
         }
         self.options = AgentOptions(**{**settings, **options})
 
@@ -115,6 +117,14 @@ class AgentNode:
         slot = self.root / "pci" / card.bus
         slot.mkdir(parents=True)
         (slot / "numa_node").write_text(f"{number}\n")
+
+    def write_process(self, pid: int, container: str, container_id: str, **files: str) -> None:
+        """Have a process run in a container, POD_NAMESPACE_NAME, with more files that tell of it."""
+        (self.root / "logs").mkdir(exist_ok=True)
+        (self.root / "logs" / f"{container}-{container_id}.log").touch()
+        (self.root / "proc" / str(pid)).mkdir(parents=True)
+        for name, text in {"cgroup": f"0::/kubepods/pod1/{container_id}\n", **files}.items():
+            (self.root / "proc" / str(pid) / name).write_text(text)
 
     def open_driver(self) -> Nvml:
         """Open the way to the GPUs."""

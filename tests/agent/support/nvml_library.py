@@ -1,6 +1,6 @@
 """Functions that the agent calls of `pynvml`, with answers as of NVIDIA's bindings and of a driver.
 
-`tests/programs` has the bindings themselves, over the library in C (`testbed/nvidia/nvml/`).
+On real nodes (`tests/real_nodes`) the bindings themselves ask the library in C (`testbed/nvidia/nvml/`).
 """
 
 # ruff: noqa: N802 - NVML's names
