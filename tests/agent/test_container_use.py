@@ -29,50 +29,40 @@ def test_the_peak_outlives_the_use():
     assert (use.used_mib, use.peak_mib, use.since) == (200, 700, 0)
 
 
-def test_the_95th_percentile_leaves_out_what_was_rare():
+def test_the_95th_percentile_leaves_out_what_was_rare_and_is_at_most_the_peak():
     often = [(at, seen(300)) for at in range(95)]
     rare = [(at, seen(900)) for at in range(95, 100)]
     assert after(*often, *rare).p95_mib == 300
     assert after(*often, *rare, (101, seen(900))).p95_mib == 900
-
-
-def test_the_95th_percentile_is_at_most_the_peak_though_it_is_counted_in_steps():
-    assert after((0, seen(301))).p95_mib == 301
+    assert after((0, seen(301))).p95_mib == 301, "though it is counted in steps"
     assert after((0, seen(5000))).p95_mib == 1000, "a container without a limit may exceed its share"
 
 
-def test_the_time_is_the_mean_of_the_last_hour():
-    assert after((0, seen(busy=100)), (15, seen(busy=0)), (MINUTE, seen(busy=50))).busy_percent == 50
-    assert after((0, seen(busy=100)), (60 * MINUTE, seen(busy=10))).busy_percent == 10
-    assert after((0, seen(busy=100)), (59 * MINUTE, seen(busy=10))).busy_percent == 55
+@pytest.mark.parametrize(
+    ("measurements", "percent"),
+    [
+        ([(0, seen(busy=100)), (15, seen(busy=0)), (MINUTE, seen(busy=50))], 50),
+        ([(0, seen(busy=100)), (60 * MINUTE, seen(busy=10))], 10),
+        ([(0, seen(busy=100)), (59 * MINUTE, seen(busy=10))], 55),
+        ([(0, seen(busy=80)), (15, seen())], 80),
+        ([(0, seen(100))], None),
+    ],
+)
+def test_the_time_is_the_mean_of_the_last_hour_as_far_as_the_driver_reports_it(measurements, percent):
+    assert after(*measurements).busy_percent == percent
 
 
-def test_without_a_figure_of_the_driver_the_time_is_unknown():
-    assert after((0, seen(100))).busy_percent is None
-    assert after((0, seen(busy=80)), (15, seen())).busy_percent == 80
-
-
-def test_a_container_that_could_not_be_measured_keeps_its_last_use():
+def test_a_container_keeps_its_last_use_until_it_holds_nothing_more_or_is_of_another_pod():
     history = UseHistory()
-    before = history.update([seen(100)], HOLDERS, 0)
+    [use] = before = history.update([seen(700, pod_uid="a")], HOLDERS, 0)
     assert history.update([], HOLDERS, 15) == before
-
-
-def test_a_container_that_holds_nothing_more_is_forgotten():
-    history = UseHistory()
-    history.update([seen(700)], HOLDERS, 0)
-    assert history.update([], set(), 15) == []
-    [use] = history.update([seen(100)], HOLDERS, 30)
-    assert (use.peak_mib, use.since) == (100, 30)
-
-
-def test_another_pod_of_the_same_name_begins_again():
-    history = UseHistory()
-    history.update([seen(700, pod_uid="a")], HOLDERS, 0)
-    [use] = history.update([seen(0)], HOLDERS, 15)
+    [use] = history.update([seen(0)], HOLDERS, 30)
     assert use.peak_mib == 700, "without a process the pod is unknown"
-    [use] = history.update([seen(100, pod_uid="b")], HOLDERS, 30)
-    assert use.peak_mib == 100
+    [use] = history.update([seen(100, pod_uid="b")], HOLDERS, 45)
+    assert (use.peak_mib, use.since) == (100, 45)
+    assert history.update([], set(), 60) == []
+    [use] = history.update([seen(50)], HOLDERS, 75)
+    assert use.peak_mib == 50
 
 
 def idle_since(*measurements, holders=HOLDERS):
@@ -119,23 +109,15 @@ def test_no_container_of_a_pod_is_idle_while_one_of_them_cannot_be_measured():
 USE = ContainerUse(NAME, 0, 6400, 100, 100, 100, 10, 0)
 
 
-@pytest.mark.parametrize("change", [{"used_mib": 199}, {"busy_percent": 11}, {"peak_mib": 199}])
-def test_a_small_change_is_not_worth_a_report(change):
-    assert replace(USE, **change).reported == USE.reported
-
-
 @pytest.mark.parametrize(
-    "change",
+    ("change", "is_worth"),
     [
-        {"used_mib": 200},
-        {"peak_mib": 200},
-        {"p95_mib": 0},
-        {"busy_percent": 12},
-        {"busy_percent": None},
-        {"memory_mib": 3200},
-        {"since": 15},
-        {"idle_since": 15},
+        *[({name: 199}, False) for name in ("used_mib", "peak_mib")],
+        *[({name: 200}, True) for name in ("used_mib", "peak_mib")],
+        ({"p95_mib": 0}, True),
+        *[({"busy_percent": percent}, percent != 11) for percent in (11, 12, None)],
+        *[({name: 15}, True) for name in ("memory_mib", "since", "idle_since")],
     ],
 )
-def test_a_large_change_is_worth_a_report(change):
-    assert replace(USE, **change).reported != USE.reported
+def test_a_change_is_worth_a_report_if_it_is_large(change, is_worth):
+    assert (replace(USE, **change).reported != USE.reported) == is_worth
