@@ -20,8 +20,8 @@ What NVIDIA's device plugin leaves behind (k8s.device-plugin.nvidia.com/gpu) is 
 """
 LIMIT_HOOK = "apply-cuda-memory-limits"
 """Lets the driver limit a container's GPU memory; part of NVIDIA's container toolkit since 1.20.1."""
-CardDevices = dict[str, dict[str, LimitHook | None]]
-"""That hook of each device, by kind and name."""
+CardDevices = dict[str, LimitHook | None]
+"""That hook of each device, by KIND=NAME."""
 
 
 def card_devices(folders: Iterable[Path]) -> CardDevices:
@@ -32,7 +32,7 @@ def card_devices(folders: Iterable[Path]) -> CardDevices:
             content = _read(path)
             kind = content.get("kind") if isinstance(content, dict) else None
             if kind in KINDS_OF_CARDS:
-                found.setdefault(kind, {}).update(_devices(content))
+                found |= {f"{kind}={name}": hook for name, hook in _devices(content)}
     return found
 
 

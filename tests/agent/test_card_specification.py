@@ -79,7 +79,7 @@ async def test_cards_have_a_device_each_and_all_of_them_together_none(operator):
 
 
 async def test_after_an_upgrade_of_the_driver_its_new_files_are_named(operator, monkeypatch):
-    monkeypatch.setattr("agent.card_specification.POLL_SECONDS", 0.05)
+    monkeypatch.setattr("agent.preparation.POLL_SECONDS", 0.05)
     async with kubelet_in(operator.node.root) as kubelet, running(operator.node):
         await offered(kubelet)
         operator.install("615.10.02")

@@ -20,28 +20,29 @@ CARD = Gpu(0, "GPU-0", "NVIDIA A100", 40960)
 
 
 def test_names_are_found_in_yaml_and_json_and_invalid_files_are_skipped(tmp_path):
-    (tmp_path / "nvidia.yaml").write_text(
-        'kind: nvidia.com/gpu\ndevices: [{name: "0"}, {name: GPU-0}, {name: all}]'
-    )
-    (tmp_path / "more.json").write_text('{"kind": "runtime.nvidia.com/gpu", "devices": [{"name": "a"}]}')
-    (tmp_path / "other.json").write_text('{"kind": "example.com/nic", "devices": [{"name": "a"}]}')
-    (tmp_path / "broken.yaml").write_text("kind: [")
-    (tmp_path / "list.yaml").write_text("- 1")
-    (tmp_path / "overflow.yaml").write_text(f"kind: {':'.join(['60'] * 400)}.0")
-    (tmp_path / "deep.yaml").write_text("[" * 4000)
-    assert card_devices([tmp_path, tmp_path / "missing"]) == {
-        "nvidia.com/gpu": {"0": None, "GPU-0": None, "all": None},
-        "runtime.nvidia.com/gpu": {"a": None},
+    """Whoever walks a text that names itself a hundred times a level never ends; nor does a pipe."""
+    levels = "\n".join(f"l{level}: &l{level} [{', '.join([f'*l{level - 1}'] * 9)}]" for level in range(1, 30))
+    files = {
+        "nvidia.yaml": 'kind: nvidia.com/gpu\ndevices: [{name: "0"}, {name: GPU-0}, {name: all}, {name: 7}]',
+        "more.json": '{"kind": "runtime.nvidia.com/gpu", "devices": [{"name": "a"}]}',
+        "other.json": '{"kind": "example.com/nic", "devices": [{"name": "a"}]}',
+        "broken.yaml": "kind: [",
+        "list.yaml": "- 1",
+        "overflow.yaml": f"kind: {':'.join(['60'] * 400)}.0",
+        "deep.yaml": "[" * 4000,
+        "bomb.yaml": f"kind: nvidia.com/gpu\nl0: &l0 x\n{levels}\ndevices: [{{name: *l29}}, {{name: 8}}]\n",
     }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    os.mkfifo(tmp_path / "pipe.yaml")
+    of_nvidia = [f"nvidia.com/gpu={name}" for name in ("0", "GPU-0", "all", "7", "8")]
+    found = dict.fromkeys([*of_nvidia, "runtime.nvidia.com/gpu=a"])
+    assert card_devices([tmp_path, tmp_path / "missing"]) == found
 
 
 PATH, ARGS = "/usr/bin/nvidia-cdi-hook", ("nvidia-cdi-hook", LIMIT_HOOK, "--gpu-id", "GPU-0")
 HOOK = {"path": PATH, "args": list(ARGS)}
-OTHER = {
-    "hookName": "createContainer",
-    "path": "/usr/bin/nvidia-cdi-hook",
-    "args": ["nvidia-cdi-hook", "chmod"],
-}
+OTHER = {"hookName": "createContainer", "path": PATH, "args": ["nvidia-cdi-hook", "chmod"]}
 
 
 @pytest.mark.parametrize(
@@ -58,29 +59,34 @@ OTHER = {
 def test_the_hook_by_which_the_driver_limits_is_found(tmp_path, edits, found):
     content = {"kind": "nvidia.com/gpu", "devices": [{"name": "GPU-0", "containerEdits": edits}]}
     (tmp_path / "nvidia.json").write_text(json.dumps(content))
-    assert card_devices([tmp_path]) == {"nvidia.com/gpu": {"GPU-0": found}}
+    assert card_devices([tmp_path]) == {"nvidia.com/gpu=GPU-0": found}
 
 
-def test_a_device_by_which_the_driver_limits_is_preferred():
-    found = {"nvidia.com/gpu": {"GPU-0": None}, "runtime.nvidia.com/gpu": {"0": LimitHook(PATH, ARGS)}}
-    assert choose_names(found, [CARD], ["/etc/cdi"]) == {"GPU-0": "runtime.nvidia.com/gpu=0"}
+OF_NVIDIA, OF_RUNTIME = "nvidia.com/gpu=", "runtime.nvidia.com/gpu="
 
 
 @pytest.mark.parametrize(
     ("found", "name"),
     [
-        ({"nvidia.com/gpu": ["0", "GPU-0"]}, "nvidia.com/gpu=GPU-0"),
-        ({"nvidia.com/gpu": ["0", "all"]}, "nvidia.com/gpu=0"),
-        (
-            {"runtime.nvidia.com/gpu": ["all", "GPU-0"], "nvidia.com/gpu": ["0"]},
-            "runtime.nvidia.com/gpu=GPU-0",
-        ),
-        ({"nvidia.com/gpu": ["GPU-0"], KIND_OF_CARDS: ["GPU-0"]}, f"{KIND_OF_CARDS}=GPU-0"),
+        ([f"{OF_NVIDIA}0", f"{OF_NVIDIA}GPU-0"], f"{OF_NVIDIA}GPU-0"),
+        ([f"{OF_NVIDIA}0", f"{OF_NVIDIA}all"], f"{OF_NVIDIA}0"),
+        ([f"{OF_RUNTIME}all", f"{OF_RUNTIME}GPU-0", f"{OF_NVIDIA}0"], f"{OF_RUNTIME}GPU-0"),
+        ([f"{OF_NVIDIA}GPU-0", f"{KIND_OF_CARDS}=GPU-0"], f"{KIND_OF_CARDS}=GPU-0"),
     ],
 )
 def test_a_card_goes_by_its_uuid_where_any_kind_knows_it(found, name):
-    without_hooks = {kind: dict.fromkeys(names) for kind, names in found.items()}
-    assert choose_names(without_hooks, [CARD], ["/etc/cdi"]) == {"GPU-0": name}
+    assert choose_names(dict.fromkeys(found), [CARD], ["/etc/cdi"]) == {"GPU-0": name}
+
+
+def test_a_device_by_which_the_driver_limits_is_preferred():
+    found = {f"{OF_NVIDIA}GPU-0": None, f"{OF_RUNTIME}0": LimitHook(PATH, ARGS)}
+    assert choose_names(found, [CARD], ["/etc/cdi"]) == {"GPU-0": f"{OF_RUNTIME}0"}
+
+
+def test_what_nvidias_device_plugin_leaves_behind_names_no_card():
+    """It is as old as the plugin's last start, and names files of the driver of then."""
+    with pytest.raises(CdiError, match="names GPU 0"):
+        choose_names({"k8s.device-plugin.nvidia.com/gpu=GPU-0": None}, [CARD], ["/var/run/cdi"])
 
 
 @pytest.fixture
@@ -138,13 +144,3 @@ def test_a_file_of_ours_that_became_invalid_is_written_again(specifications, tmp
     path.write_bytes(content)
     specifications.write(CARD)
     assert names_in(tmp_path) == EVERY_SHARE
-
-
-def test_names_are_texts_and_numbers_of_regular_files(tmp_path):
-    """Whoever walks a text that names itself a hundred times a level never ends; nor does a pipe."""
-    levels = "\n".join(f"l{level}: &l{level} [{', '.join([f'*l{level - 1}'] * 9)}]" for level in range(1, 30))
-    (tmp_path / "bomb.yaml").write_text(
-        f"kind: nvidia.com/gpu\nl0: &l0 x\n{levels}\ndevices: [{{name: *l29}}, {{name: 7}}]\n"
-    )
-    os.mkfifo(tmp_path / "pipe.yaml")
-    assert card_devices([tmp_path]) == {"nvidia.com/gpu": {"7": None}}

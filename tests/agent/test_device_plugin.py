@@ -140,7 +140,7 @@ async def test_a_container_that_got_its_slices_under_another_policy_may_start_ag
 
 
 async def test_cards_that_nvidias_toolkit_renames_get_their_new_names(monkeypatch, capfd):
-    monkeypatch.setattr("agent.card_names.POLL_SECONDS", 0.01)
+    monkeypatch.setattr("agent.preparation.POLL_SECONDS", 0.01)
     async with served(card(0)) as (node, kubelet):
         answer = await kubelet.allocate("nvidia.com/gpu-0", "GPU-0::0")
         assert answer.cdi_devices[0].name == "nvidia.com/gpu=GPU-0"

@@ -44,10 +44,11 @@ def metrics(process):
 
 def ended_hook(hook, state):
     """Run a hook as a runtime runs it."""
+    env = dict(each.split("=", 1) for each in hook["env"])
     return subprocess.run(
         hook["args"],
         executable=hook["path"],
-        env=dict(each.split("=", 1) for each in hook["env"]),
+        env=env,
         input=state,
         capture_output=True,
         text=True,
@@ -55,36 +56,26 @@ def ended_hook(hook, state):
     )
 
 
-def run_hook(hook, state):
-    """What the program of a hook was shown."""
+def shown_by(hook, state):
+    """What the program of a hook was shown: the process ID, its arguments, and the container's variables."""
     ended = ended_hook(hook, state)
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)
 
 
 async def test_the_toolkits_program_gets_the_share_of_the_card_whatever_the_pod_says(tmp_path):
-    pods = tmp_path / "pods"
-    pods.mkdir()
     said = {"process": {"env": ["NVIDIA_GPU_MEMORY_LIMIT=999999", "NVIDIA_GPU_MEMORY_REQUEST=0"]}}
-    (pods / "config.json").write_text(json.dumps(said))
-    state = {
-        "ociVersion": "1.2.0",
-        "id": "a" * 64,
-        "status": "creating",
-        "pid": 4711,
-        "bundle": str(pods),
-        # What a pod's author writes comes as a text in a text.
-        "annotations": {"note": f'"bundle":"{pods}"', "more": 'x|y\\"&'},
-    }
-
+    (tmp_path / "config.json").write_text(json.dumps(said))
+    # What a pod's author writes comes as a text in a text.
+    notes = {"note": f'"bundle":"{tmp_path}"', "more": 'x|y\\"&'}
+    state = {"id": "a" * 64, "status": "creating", "pid": 4711, "bundle": str(tmp_path), "annotations": notes}
     async with limited() as (node, _kubelet, _process):
         for index, mib in ((0, 15360), (1, 30720)):
             [hook] = hooks_of(node, index, 3)
             assert hook["hookName"] == "createRuntime"
             assert "NVIDIA_CTK_DEBUG=false" in hook["env"]
             for separators in ((",", ":"), (", ", ": ")):
-                text = json.dumps(state, separators=separators)
-                pid, arguments, environment = run_hook(hook, text)
+                pid, arguments, environment = shown_by(hook, json.dumps(state, separators=separators))
                 assert (pid, arguments) == (4711, [LIMIT_HOOK, "--gpu-id", f"GPU-{index}"])
                 # What is requested would be added to dmem.min of every group above, and never taken back.
                 assert environment == ["NVIDIA_GPU_MEMORY_REQUEST=0", f"NVIDIA_GPU_MEMORY_LIMIT={mib}"]
@@ -140,25 +131,19 @@ async def test_without_the_file_that_names_the_limit_the_container_does_not_star
         assert len(line.replace(str(node.root), "/var/lib")) <= 200
 
 
-@pytest.mark.parametrize("missing", ["file", "folder"])
-async def test_the_agent_puts_the_file_back_before_a_container_starts(missing):
+async def test_the_agent_puts_the_file_back_before_a_container_starts_and_without_it_none_starts():
     async with limited() as (node, kubelet, _process):
         await kubelet.allocate(NAME, *ids(0, 0, 1, 2))
         folder = node.root / "state" / "driver-limits"
-        if missing == "file":
-            (folder / "15360" / "config.json").write_text("{}")
-        else:
-            shutil.rmtree(folder)
-        await kubelet.pre_start(NAME, *ids(0, 0, 1, 2))
         [hook] = hooks_of(node, 0, 3)
-        shown = run_hook(hook, json.dumps({"pid": 4711, "bundle": "/"}))
-        assert "NVIDIA_GPU_MEMORY_LIMIT=15360" in shown[2]
-
-
-async def test_a_container_does_not_start_where_the_file_cannot_be_put_back():
-    async with limited() as (node, kubelet, _process):
-        await kubelet.allocate(NAME, *ids(0, 0, 1, 2))
-        folder = node.root / "state" / "driver-limits"
+        for spoil in (
+            lambda: (folder / "15360" / "config.json").write_text("{}"),
+            lambda: shutil.rmtree(folder),
+        ):
+            spoil()
+            await kubelet.pre_start(NAME, *ids(0, 0, 1, 2))
+            shown = shown_by(hook, json.dumps({"pid": 4711, "bundle": "/"}))
+            assert "NVIDIA_GPU_MEMORY_LIMIT=15360" in shown[2]
         shutil.rmtree(folder)
         folder.write_text("in the way")
         with pytest.raises(grpc.aio.AioRpcError, match=r"driver-limits/.* cannot be written"):
@@ -175,22 +160,15 @@ async def test_a_share_has_the_hook_next_to_its_limiter_and_a_whole_gpu_has_none
         assert process.state.driver_limits == "held"
 
 
-async def test_a_toolkit_that_gets_the_hook_later_limits_containers_from_then_on(monkeypatch):
-    monkeypatch.setattr("agent.card_names.POLL_SECONDS", 0.01)
-
-    async with limited(hook="update-ldcache") as (node, _kubelet, process):
-        node.write_card_names("GPU-0", "GPU-1", hook=LIMIT_HOOK)
-        await until(lambda: metrics(process) == [1, 1])
-        assert hooks_of(node, 0, 3)
-
-
-async def test_specifications_that_cannot_be_written_later_stay_as_they_were(monkeypatch, capfd):
-    monkeypatch.setattr("agent.card_names.POLL_SECONDS", 0.01)
-
-    async with limited(hook="update-ldcache") as (node, kubelet, _process):
-        before = node.specification(0)
-        (node.root / "state" / "driver-limits").write_text("in the way")
+async def test_a_toolkit_that_gets_the_hook_later_limits_containers_from_then_on(monkeypatch, capfd):
+    monkeypatch.setattr("agent.preparation.POLL_SECONDS", 0.01)
+    async with limited(hook="update-ldcache") as (node, kubelet, process):
+        before, in_the_way = node.specification(0), node.root / "state" / "driver-limits"
+        in_the_way.touch()
         node.write_card_names("GPU-0", "GPU-1", hook=LIMIT_HOOK)
         await until(lambda: "our CDI devices are not updated" in capfd.readouterr().err)
-        assert node.specification(0) == before
+        assert node.specification(0) == before, "what cannot be written stays as it was"
         await kubelet.allocate(NAME, "GPU-0::0")
+        in_the_way.unlink()
+        await until(lambda: hooks_of(node, 0, 3) and process.state.driver_limits == "held")
+        assert metrics(process) == [1, 1]
