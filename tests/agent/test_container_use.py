@@ -114,10 +114,11 @@ USE = ContainerUse(NAME, 0, 6400, 100, 100, 100, 10, 0)
     [
         *[({name: 199}, False) for name in ("used_mib", "peak_mib")],
         *[({name: 200}, True) for name in ("used_mib", "peak_mib")],
+        ({"used_mib": 1}, False),
         ({"p95_mib": 0}, True),
-        *[({"busy_percent": percent}, percent != 11) for percent in (11, 12, None)],
+        *[({"busy_percent": percent}, percent not in {9, 11}) for percent in (9, 11, 12, None)],
         *[({name: 15}, True) for name in ("memory_mib", "since", "idle_since")],
     ],
 )
 def test_a_change_is_worth_a_report_if_it_is_large(change, is_worth):
-    assert (replace(USE, **change).reported != USE.reported) == is_worth
+    assert replace(USE, **change).is_news_after(USE) == is_worth
