@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Collection
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,7 @@ from agent.kubelet import KubeletError
 from agent.kubelet_api import dra_pb2, pluginregistration_pb2
 from agent.kubelet_api.services import serve
 from agent.kubernetes.api_server import ApiServerClient, ApiServerError
-from agent.kubernetes.other_drivers import OtherDrivers
-from agent.kubernetes.resource_slices import Published, ResourceSlices, read_claim
+from agent.kubernetes.resource_slices import ResourceSlices
 from agent.other_plugins import OtherPlugins
 from agent.parts import Agent
 from agent.preparation import Preparation
@@ -64,7 +62,6 @@ class DraOffer:
         self._node = agent.options.node or ""
         self._slices = ResourceSlices(api, self._node)
         self._others = OtherPlugins(agent, ())
-        self._drivers = OtherDrivers(self._slices, self._state)
         root = Path(agent.options.kubelet_dir)
         self._socket = root / "plugins" / DRIVER / "dra.sock"
         self._registration = root / "plugins_registry" / f"{DRIVER}-reg.sock"
@@ -100,8 +97,10 @@ class DraOffer:
         )
         boot = boot_id(Path(options.proc))
         self._prepared = PreparedClaims(self._agent.state_dir, boot)
-        endpoint, reader = str(self._socket), partial(read_claim, self._api)
-        plugin = DraPlugin(endpoint, self._agent, reader, self._prepared, specifications, self._preparation)
+        endpoint = str(self._socket)
+        plugin = DraPlugin(
+            endpoint, self._agent, self._api, self._prepared, specifications, self._preparation
+        )
         plugin.restore()
         plugin.on_registration = self._take_registration
         return plugin
@@ -186,29 +185,29 @@ class DraOffer:
     async def _publish_once(self) -> None:
         try:
             await self._look()
-            if self._unknown is not None:
-                self._published = self._unknown
-                self._show()
-                return
-            self._others.set_drivers(await asyncio.to_thread(self._drivers.reasons))
-            self._cordoned = await asyncio.to_thread(self._slices.cordoned)
-            self._take_published(await asyncio.to_thread(self._slices.publish, self._devices()))
+            self._published = self._unknown or await self._publish_devices()
         except ApiServerError as error:
             if self._published != str(error):
                 self._log.warning("the ResourceSlice is not published", error=str(error))
             self._published = str(error)
         self._show()
 
-    def _take_published(self, published: Published) -> None:
-        if self._can_taint and not published.has_taints:
+    async def _publish_devices(self) -> str | None:
+        """Publish the devices; return why no share can be scheduled."""
+        await self._others.look_at_drivers(self._slices)
+        self._cordoned = await asyncio.to_thread(self._slices.cordoned)
+        kept = await asyncio.to_thread(self._slices.publish, self._devices())
+        if self._can_taint and not kept.has_taints:
             self._log.warning(
                 "the API server drops taints (feature gate DRADeviceTaints): unhealthy cards are left out"
             )
             self._can_taint = False
             self._again.set()
-        if not published.has_shares and self._published != _NO_SHARES:
+        if kept.has_shares:
+            return None
+        if self._published != _NO_SHARES:
             self._log.error("no shares", reason=_NO_SHARES)
-        self._published = None if published.has_shares else _NO_SHARES
+        return _NO_SHARES
 
     def _devices(self) -> list[dict[str, Any]]:
         """Return the devices to publish, without cards that something else offers too or without memory."""

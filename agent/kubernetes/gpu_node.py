@@ -16,18 +16,12 @@ from agent.state import HELD, AgentState, Unlimited
 from kube.names import API_VERSION
 from modes.mig_profiles import card_of_profiles
 
-MAX_GPUS = 64
-MAX_NAME = 128
 MAX_TEXT = 1024
-MAX_BOOT_ID = 64
-MAX_NUMA_NODE = 1023
-"""The kernel's maximum."""
 MAX_UNLIMITED = 16
 """Maximum number of listed containers."""
 MAX_USES = 128
 """Likewise, of what containers use."""
 MAX_REASON = 256
-MAX_PROFILES = 16
 WITHOUT_LIMITER = LimiterPart(NO_LIMITER)
 
 
@@ -55,12 +49,12 @@ def manifest(  # noqa: PLR0913 what a report consists of
         limiter: that the agent gives containers.
     """
     missing = state.missing
-    cards = [_card(gpu, state, is_whole=gpu.uuid in whole) for gpu in gpus][:MAX_GPUS]
+    cards = [_card(gpu, state, is_whole=gpu.uuid in whole) for gpu in gpus]
     status: dict[str, Any] = {
         "gpuCount": len(cards),
         "unhealthy": sum(not card["healthy"] for card in cards),
         "registered": missing is None,
-        "bootID": boot_id[:MAX_BOOT_ID],
+        "bootID": boot_id,
         "gpus": cards,
     }
     if missing is not None:
@@ -74,7 +68,7 @@ def manifest(  # noqa: PLR0913 what a report consists of
     if said is not None:
         status["driverLimits"] = said[:MAX_REASON]
     if limits := ["driver"] * (said == HELD) + [name] * (name != NO_LIMITER):
-        status["limit"] = " and ".join(limits)[:MAX_NAME]
+        status["limit"] = " and ".join(limits)
     if state.uses is not None:
         status["usage"] = _usage(state.uses, state.uses_measured)
     if offer != "device-plugin":
@@ -94,14 +88,14 @@ def _card(gpu: Gpu, state: AgentState, *, is_whole: bool) -> dict[str, Any]:
     why, held = state.unhealthy.get(gpu.uuid), (state.held or {}).get(gpu.uuid)
     card: dict[str, Any] = {
         "index": gpu.index,
-        "uuid": gpu.uuid[:MAX_NAME],
-        "model": gpu.model[:MAX_NAME],
+        "uuid": gpu.uuid,
+        "model": gpu.model,
         "memoryMiB": gpu.memory_mib,
         "reservedMiB": gpu.reserved_mib,
         "healthy": why is None,
         "mig": gpu.mig,
     }
-    if gpu.numa_node is not None and gpu.numa_node <= MAX_NUMA_NODE:
+    if gpu.numa_node is not None:
         card["numaNode"] = gpu.numa_node
     if is_whole:
         card["whole"] = True
@@ -115,7 +109,7 @@ def _profiles(gpus: Collection[Gpu]) -> list[dict[str, Any]]:
 
     The API server would refuse the whole report with profiles that are larger than any card.
     """
-    found = next((gpu.mig_profiles for gpu in gpus if gpu.mig_profiles), ())[:MAX_PROFILES]
+    found = next((gpu.mig_profiles for gpu in gpus if gpu.mig_profiles), ())
     models = {gpu.model for gpu in gpus}
     is_known = len(models) == 1 and card_of_profiles("", found) is not None
     return [asdict(each) for each in found] if is_known else []

@@ -38,7 +38,7 @@ def agent_on(root: Path) -> DraPlugin:
     plugin = DraPlugin(
         "",
         agent,
-        lambda namespace, name: server.claims[namespace, name],
+        server,
         PreparedClaims(root, "boot"),
         ClaimSpecifications(root / "cdi", PER_GPU, str(root), {"GPU-0": CARD}),
         preparation,
