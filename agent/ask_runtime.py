@@ -41,13 +41,9 @@ def ask(socket: str) -> Runtime:
 
 
 def _is_cdi_on(runtime: Stub) -> bool | None:
+    info = runtime.Status(StatusRequest(verbose=True), timeout=CALL_SECONDS).info
     try:
-        info = runtime.Status(StatusRequest(verbose=True), timeout=CALL_SECONDS).info
         return msgspec.json.decode(info["config"], type=_Configuration).cdi if "config" in info else None
-    except grpc.RpcError as failed:
-        if cast("grpc.Call", failed).code() is grpc.StatusCode.UNIMPLEMENTED:
-            return None
-        raise
     except UNREADABLE:
         return None
 

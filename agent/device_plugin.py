@@ -14,7 +14,7 @@ from agent.cdi import CdiError, SliceSpecifications
 from agent.gpu import Gpu
 from agent.kubelet import KubeletError
 from agent.kubelet_api import deviceplugin_pb2 as api
-from agent.kubelet_checkpoint import SLICES_PER_GPU, Allocation, Checkpoint
+from agent.kubelet_checkpoint import SLICES_PER_GPU, Allocation, allocations_in
 from agent.limits import refuse_conflict
 from agent.parts import Agent
 from agent.preparation import Preparation
@@ -60,7 +60,6 @@ class DevicePlugin:
         self._preparation = preparation
         self._specifications = specifications
         self._kubelet = agent.kubelet
-        self._checkpoint = Checkpoint(agent.kubelet.plugins)
         self._metrics = agent.metrics
         self._log = get_logger("device plugin")
 
@@ -185,7 +184,7 @@ class DevicePlugin:
         Raises:
             KubeletError: neither the file nor pod-resources has them.
         """
-        allocations = await asyncio.to_thread(self._checkpoint.allocations)
+        allocations = await asyncio.to_thread(allocations_in, self._kubelet.plugins)
         containers: defaultdict[tuple[str, str], list[Allocation]] = defaultdict(list)
         for each in allocations:
             containers[each.pod, each.container].append(each)

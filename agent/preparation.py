@@ -102,21 +102,17 @@ class Preparation:
             offered: names that are not registered meanwhile.
             finish: raises NotPreparedError or CdiError if it cannot.
         """
-        reported = None
+        lacking = NotPreparedError, CdiError, LibraryError, UntrustedError
+        failed = RecurringError(self._log.error, "no GPU is offered yet", *lacking)
         while True:
             beat()
-            try:
+            with failed:
                 await self._prepare()
                 finished = finish()
-            except (NotPreparedError, CdiError, LibraryError, UntrustedError) as error:
-                if str(error) != reported:
-                    self._log.error("no GPU is offered yet", reason=str(error))
-                reported = str(error)
-                for name in offered:
-                    self._state.set_registration(name, reported)
-            else:
                 self.show_driver_limits()
                 return finished
+            for name in offered:
+                self._state.set_registration(name, failed.text)
             await asyncio.sleep(RETRY_SECONDS)
 
     async def follow(self, write: Callable[[], Awaitable[None]]) -> None:

@@ -1,11 +1,12 @@
 """A limiter's variables and mounts, and which shares one container cannot hold together."""
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.gpu import Gpu
-from agent.limits import mounts, refuse_conflict, tmpfs_size, variables
+from agent.limits import mounts, refuse_conflict, variables
 from agent.settings import LimiterPart
 from agent.shares import RefusedError, Share, memory_mib
 from tests.agent.support.node import HAMI, PER_GPU, POOLED
@@ -44,12 +45,23 @@ def test_a_container_that_starts_finds_the_limit_of_each_gpu_at_its_place(shares
             assert environment[f"CUDA_DEVICE_MEMORY_LIMIT_{place}"] == f"{each.memory_mib}m"
 
 
-def test_the_refusal_names_both_gpus_and_what_to_do():
-    why = refused([share(0, 2), share(3, 4)])
-    assert why == (
-        "CUDA_DEVICE_MEMORY_LIMIT_0 would have to be 10240m for GPU 0 and 20480m for GPU 3: ask for equal"
-        " shares of equal GPUs, or use a container for each"
-    )
+@pytest.mark.parametrize(
+    ("shares", "why"),
+    [
+        (
+            [share(0, 2), share(3, 4)],
+            "CUDA_DEVICE_MEMORY_LIMIT_0 would have to be 10240m for GPU 0 and 20480m for GPU 3",
+        ),
+        (
+            [share(0, 8), share(1, 4)],
+            "GPU 0 is whole, and the limit of the share of GPU 1 would hold it too",
+        ),
+        ([share(0, 8), share(1, 8)], None),
+    ],
+)
+def test_the_refusal_names_both_gpus_and_what_to_do(shares, why):
+    advice = "ask for equal shares of equal GPUs, or use a container for each"
+    assert refused(shares) == (f"{why}: {advice}" if why is not None else None)
 
 
 def test_variables_that_speak_of_the_pod_are_left_out():
@@ -58,25 +70,7 @@ def test_variables_that_speak_of_the_pod_are_left_out():
     assert variables(share(0, 4), policy) == {"SLICES": "4/8"}
 
 
-def test_a_whole_gpu_next_to_a_share_is_refused_because_the_shares_limit_would_apply_to_it():
-    why = refused([share(0, 8), share(1, 4)])
-    assert why == (
-        "GPU 0 is whole, and the limit of the share of GPU 1 would hold it too: ask for equal shares of equal"
-        " GPUs, or use a container for each"
-    )
-    assert refused([share(0, 8), share(1, 8)]) is None
-
-
-def test_a_whole_gpu_gets_nothing_of_the_limiter():
+def test_a_whole_gpu_gets_nothing_of_the_limiter_and_a_share_a_folder_in_memory_of_its_size():
     assert variables(share(0, 8), PER_GPU) == {}
     assert mounts(share(0, 8), HAMI, "/state") == []
-
-
-def test_sizes_are_written_as_mount_options_have_them():
-    assert [tmpfs_size(each) for each in ("8Mi", "1Gi", "512Ki", "4096", "strange")] == [
-        "8m",
-        "1g",
-        "512k",
-        "4096",
-        "8m",
-    ]
+    assert mounts(share(0, 4), HAMI, "/state")[-1]["options"][-1] == "size=8388608"

@@ -51,7 +51,17 @@ def test_preferred_slices_are_of_one_card_wherever_one_has_room(free, size, must
 
 
 @pytest.mark.parametrize(
-    "ids", [["GPU-0::0", "GPU-0::0"], ["GPU-0::-1"], ["GPU-0::٣"], ["::0"], ["x" * 5000]]
+    "ids",
+    [
+        ["GPU-0::-1"],
+        ["GPU-0::8"],
+        ["GPU-0::00"],
+        ["GPU-1::0"],
+        ["GPU-0"],
+        ["GPU-0::٣"],
+        ["::0"],
+        ["x" * 5000],
+    ],
 )
 def test_strange_ids_are_refused(ids):
     with pytest.raises(RefusedError):
