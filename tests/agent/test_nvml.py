@@ -1,5 +1,6 @@
 """NVML as a source of GPUs: NVIDIA's bindings over functions that answer as NVML's. No GPU was at hand."""
 
+import contextlib
 import ctypes
 import threading
 import time
@@ -74,11 +75,10 @@ def test_a_card_without_memory_of_its_own_has_the_mib_that_are_configured(node, 
     monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", raising(pynvml.NVML_ERROR_NOT_SUPPORTED))
     with pytest.raises(GpuSourceError, match=r"NVIDIA GB10\) has no memory .* set agent\.unifiedMemoryMiB"):
         source.list_gpus()
-    configured = Nvml(node.root / "pci", node.root / "cgroup", unified_mib=114688)
-    assert configured.list_gpus()[0].usable_mib == 114688
-    assert configured.condition_of("GPU-0").why_unhealthy is None
-    assert configured.use_of("GPU-0").used_mib == 512
-    configured.close()
+    with contextlib.closing(Nvml(unified_mib=114688)) as configured:
+        assert configured.list_gpus()[0].usable_mib == 114688
+        assert configured.condition_of("GPU-0").why_unhealthy is None
+        assert configured.use_of("GPU-0").used_mib == 512
 
 
 def test_a_card_in_mig_mode_says_what_it_can_be_divided_into(node, source):
@@ -108,7 +108,7 @@ def test_profiles_are_the_same_where_the_driver_counts_three_places_for_each_mem
         return answer
 
     node.write_gpus(replace(SECOND, uuid="GPU-0", memory_mib=81920, mig=True))
-    (plain,) = source.list_gpus()
+    [plain] = source.list_gpus()
     monkeypatch.setattr(pynvml, "nvmlDeviceGetGpuInstancePossiblePlacements", thrice)
     assert source.list_gpus()[0].mig_profiles == plain.mig_profiles
 
@@ -121,27 +121,25 @@ def test_a_lost_gpu_is_listed_if_it_ever_answered_and_takes_no_other_away(node, 
     assert [gpu.uuid for gpu in source.list_gpus()] == ["GPU-1"]
     node.write_gpus(FIRST, LOST[1])
     assert [gpu.uuid for gpu in source.list_gpus()] == ["GPU-0", "GPU-1"]
+    with pytest.raises(GpuSourceError, match="GPU is lost"):
+        source.use_of("GPU-1")
 
 
-def test_an_event_names_its_gpu_and_xid(node, source):
-    source.list_gpus()
-    node.write_gpus(FIRST, SECOND, events=(Xid("GPU-1", 79),))
-    assert source.wait_for_event(0) == HealthEvent("GPU-1", 79), "it is watched from the start"
-    assert source.wait_for_event(0) is None
-
-
-def test_an_event_of_a_gpu_that_is_lost_since_has_no_uuid(node, source):
-    node.write_gpus(FIRST, LOST[1], events=(Xid("GPU-1", 79),))
-    assert source.wait_for_event(0) == HealthEvent(None, 79)
-
-
-def test_a_lost_gpu_does_not_keep_the_others_from_being_watched(node):
-    node.write_gpus(LOST[0], SECOND)
-    source = node.open_driver()
-    assert source.wait_for_event(0) is None
-    node.write_gpus(LOST[0], SECOND, events=(Xid("GPU-1", 48),))
-    assert source.wait_for_event(0) == HealthEvent("GPU-1", 48)
-    source.close()
+@pytest.mark.parametrize(
+    ("at_start", "since", "uuid"),
+    [
+        ((FIRST, SECOND), (FIRST, SECOND), "GPU-1"),
+        ((FIRST, SECOND), (FIRST, LOST[1]), None),
+        ((LOST[0], SECOND), (LOST[0], SECOND), "GPU-1"),
+    ],
+    ids=["it names its GPU", "of one that is lost since, none", "though another is lost"],
+)
+def test_an_event_is_seen_from_the_start(node, at_start, since, uuid):
+    node.write_gpus(*at_start)
+    with contextlib.closing(node.open_driver()) as source:
+        node.write_gpus(*since, events=(Xid("GPU-1", 79),))
+        assert source.wait_for_event(0) == HealthEvent(uuid, 79)
+        assert source.wait_for_event(0) is None
 
 
 def test_after_an_error_of_waiting_all_gpus_are_watched_by_a_new_set(node, source):
@@ -158,17 +156,17 @@ def test_after_an_error_of_waiting_all_gpus_are_watched_by_a_new_set(node, sourc
 
 NO_EVENTS = replace(FIRST, events=pynvml.NVML_ERROR_NOT_SUPPORTED)
 BROKEN_EVENTS = replace(FIRST, events=pynvml.NVML_ERROR_UNKNOWN)
+XID_48 = Xid("GPU-1", 48)
 
 
 def test_a_gpu_without_events_is_healthy_and_says_so(node):
     node.write_gpus(NO_EVENTS, SECOND)
-    source = node.open_driver()
-    assert source.condition_of("GPU-0") == GpuCondition(answers=True, tells_xids=False)
-    assert source.condition_of("GPU-0").why_unhealthy is None
-    assert source.condition_of("GPU-1").tells_xids
-    node.write_gpus(NO_EVENTS, SECOND, events=(Xid("GPU-1", 48),))
-    assert source.wait_for_event(0) == HealthEvent("GPU-1", 48)
-    source.close()
+    with contextlib.closing(node.open_driver()) as source:
+        condition = source.condition_of("GPU-0")
+        assert (condition.tells_xids, condition.why_unhealthy) == (False, None)
+        assert source.condition_of("GPU-1").tells_xids
+        node.write_gpus(NO_EVENTS, SECOND, events=(XID_48,))
+        assert source.wait_for_event(0) == HealthEvent("GPU-1", 48)
 
 
 def test_a_gpu_whose_events_cannot_be_watched_is_unhealthy_until_they_can_and_the_others_are_watched(
@@ -177,22 +175,18 @@ def test_a_gpu_whose_events_cannot_be_watched_is_unhealthy_until_they_can_and_th
     monkeypatch.setattr("agent.nvml.WAITS_UNTIL_TRIED", 3)
     node.write_gpus(BROKEN_EVENTS, SECOND)
     # The library refuses to wait for a set in which a GPU could not be entered.
-    source = node.open_driver()
-    assert source.wait_for_event(0) is None
-    condition = source.condition_of("GPU-0")
-    assert (condition.tells_xids, condition.why_unhealthy) == (
-        False,
-        "its errors cannot be watched: Unknown Error",
-    )
-    assert source.condition_of("GPU-1").why_unhealthy is None
-    node.write_gpus(BROKEN_EVENTS, SECOND, events=(Xid("GPU-1", 48),))
-    assert source.wait_for_event(0) == HealthEvent("GPU-1", 48)
-    node.write_gpus(FIRST, SECOND, events=(Xid("GPU-1", 48),))
-    assert source.wait_for_event(0) is None
-    assert source.condition_of("GPU-0") == GpuCondition(answers=True)
-    node.write_gpus(FIRST, SECOND, events=(Xid("GPU-1", 48), Xid("GPU-0", 79)))
-    assert source.wait_for_event(0) == HealthEvent("GPU-0", 79)
-    source.close()
+    with contextlib.closing(node.open_driver()) as source:
+        assert source.wait_for_event(0) is None
+        condition, why = source.condition_of("GPU-0"), "its errors cannot be watched: Unknown Error"
+        assert (condition.tells_xids, condition.why_unhealthy) == (False, why)
+        assert source.condition_of("GPU-1").why_unhealthy is None
+        node.write_gpus(BROKEN_EVENTS, SECOND, events=(XID_48,))
+        assert source.wait_for_event(0) == HealthEvent("GPU-1", 48)
+        node.write_gpus(FIRST, SECOND, events=(XID_48,))
+        assert source.wait_for_event(0) is None
+        assert source.condition_of("GPU-0") == GpuCondition(answers=True)
+        node.write_gpus(FIRST, SECOND, events=(XID_48, Xid("GPU-0", 79)))
+        assert source.wait_for_event(0) == HealthEvent("GPU-0", 79)
 
 
 def test_nothing_that_is_waited_for_is_freed_when_the_source_closes(node, monkeypatch):
@@ -224,12 +218,6 @@ def test_a_gpu_says_whether_it_answers_its_mode_and_what_its_driver_asks_for(nod
     node.write_gpus(FIRST, card)
     assert source.condition_of("GPU-1") == condition
     assert source.condition_of("GPU-0") == GpuCondition(answers=True)
-
-
-def test_nobody_says_what_a_lost_gpu_is_used_for(node, source):
-    node.write_gpus(FIRST, LOST[1])
-    with pytest.raises(GpuSourceError, match="GPU is lost"):
-        source.use_of("GPU-1")
 
 
 def test_processes_whose_memory_the_driver_keeps_to_itself_count_none(node, source):
@@ -303,10 +291,9 @@ def test_limits_by_the_driver_are_asked_for_by_reading_one(node, source, error, 
     node.take_control_groups_of_version_2()
     assert source.why_no_driver_limits() == reason
     node.write_gpus(replace(SECOND, uuid="GPU-0", mig=True), limits=error)
-    in_mig_mode = node.open_driver()
-    in_mig_mode.list_gpus()
-    assert in_mig_mode.why_no_driver_limits() is None
-    in_mig_mode.close()
+    with contextlib.closing(node.open_driver()) as in_mig_mode:
+        in_mig_mode.list_gpus()
+        assert in_mig_mode.why_no_driver_limits() is None
 
 
 @pytest.mark.parametrize("folder", ["usr/lib64", "usr/lib/x86_64-linux-gnu"])

@@ -46,6 +46,17 @@ def _of_card(call: Any) -> Any:
     return _function(function)
 
 
+_OF_CARD = {
+    "nvmlDeviceGetHandleByUUID": lambda card: card.uuid,
+    "nvmlDeviceGetUUID": lambda card: card.uuid,
+    "nvmlDeviceGetName": lambda card: card.name,
+    "nvmlDeviceGetMinorNumber": lambda card: card.minor,
+    "nvmlDeviceGetCudaComputeCapability": lambda card: tuple(map(int, card.capability.split("."))),
+    "nvmlDeviceGetArchitecture": lambda card: {"8.0": nvml.NVML_DEVICE_ARCH_AMPERE}[card.capability],
+    "nvmlDeviceGetPciInfo": lambda card: Answer(busId=f"0000{card.bus}".upper()),
+}
+
+
 class NvmlLibrary:
     """A driver. Its cards are those of `node`, which tests replace; without it there is no driver.
 
@@ -90,34 +101,6 @@ class NvmlLibrary:
     @_function
     def nvmlDeviceGetHandleByIndex(self, index):
         return self._card(self.node.cards[index].uuid).uuid
-
-    @_of_card
-    def nvmlDeviceGetHandleByUUID(self, card):
-        return card.uuid
-
-    @_of_card
-    def nvmlDeviceGetUUID(self, card):
-        return card.uuid
-
-    @_of_card
-    def nvmlDeviceGetName(self, card):
-        return card.name
-
-    @_of_card
-    def nvmlDeviceGetMinorNumber(self, card):
-        return card.minor
-
-    @_of_card
-    def nvmlDeviceGetCudaComputeCapability(self, card):
-        return tuple(map(int, card.capability.split(".")))
-
-    @_of_card
-    def nvmlDeviceGetArchitecture(self, card):
-        return {"8.0": nvml.NVML_DEVICE_ARCH_AMPERE}[card.capability]
-
-    @_of_card
-    def nvmlDeviceGetPciInfo(self, card):
-        return Answer(busId=f"0000{card.bus}".upper())
 
     @_of_card
     def nvmlDeviceGetMigMode(self, card):
@@ -237,6 +220,7 @@ def _samples(card: Card, function: int, since: int) -> list[Answer]:
 @contextlib.contextmanager
 def in_use(library: NvmlLibrary) -> Iterator[None]:
     """Have `pynvml` in this process be a driver while the context is open."""
-    names = [name for name in vars(NvmlLibrary) if name.startswith("nvml")]
-    with mock.patch.multiple(nvml, **{name: getattr(library, name) for name in names}):
+    functions = {name: each for name, each in vars(NvmlLibrary).items() if name.startswith("nvml")}
+    functions |= {name: _of_card(lambda _, card, each=each: each(card)) for name, each in _OF_CARD.items()}
+    with mock.patch.multiple(nvml, **{name: each.__get__(library) for name, each in functions.items()}):
         yield
