@@ -9,7 +9,6 @@ from agent.private_folder import NAME
 @pytest.fixture
 def file(tmp_path):
     """Where they are kept."""
-    Faults(tmp_path, "boot").save()
     kept = Faults(tmp_path, "boot")
     kept.set("GPU-0", Fault(79))
     kept.save()
@@ -37,9 +36,7 @@ def test_a_file_that_says_nothing_is_as_if_it_was_not_there(tmp_path, file, cont
 
 
 def test_a_link_in_its_place_is_not_followed(tmp_path, file, capfd):
-    other = tmp_path / "elsewhere"
-    file.rename(other)
-    file.symlink_to(other)
+    file.symlink_to(file.rename(tmp_path / "elsewhere"))
     assert Faults(tmp_path, "boot").of("GPU-0") is None
     assert "faults of GPUs from before are not known" in capfd.readouterr().err
 

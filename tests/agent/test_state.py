@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from agent.container_use import ContainerUse
 from agent.containers import ContainerName
 from agent.gpu import Gpu
@@ -25,17 +27,14 @@ async def test_a_change_wakes_followers_and_a_repetition_does_not():
     assert state.unhealthy == {}
 
 
-def test_while_a_container_is_idle_each_minute_says_that_the_agent_still_measures():
-    async def versions(idle_since):
-        name = ContainerName("team", "train", "main")
-        idle = ContainerUse(name, 0, 6400, 0, 0, 0, 0, 0, idle_since)
-        state = AgentState([CARD])
-        for now in (1000, 1045, 1060, 1119, 1120):
-            state.set_uses([idle], now)
-            yield state.version, state.uses_measured
-
-    async def collected(idle_since):
-        return [found async for found in versions(idle_since)]
-
-    assert asyncio.run(collected(900)) == [(1, 1000), (1, 1000), (2, 1060), (2, 1060), (3, 1120)]
-    assert asyncio.run(collected(None)) == [(1, 1000)] * 5
+@pytest.mark.parametrize(
+    ("idle_since", "reported"),
+    [(900, [(1, 1000), (1, 1000), (2, 1060), (2, 1060), (3, 1120)]), (None, [(1, 1000)] * 5)],
+)
+async def test_while_a_container_is_idle_each_minute_says_that_the_agent_still_measures(idle_since, reported):
+    use = ContainerUse(ContainerName("team", "train", "main"), 0, 6400, 0, 0, 0, 0, 0, idle_since)
+    state, found = AgentState([CARD]), []
+    for now in (1000, 1045, 1060, 1119, 1120):
+        state.set_uses([use], now)
+        found.append((state.version, state.uses_measured))
+    assert found == reported
