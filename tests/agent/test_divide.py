@@ -6,8 +6,7 @@ from typer.testing import CliRunner
 from agent.divide import is_card_name, is_divided
 from agent.gpu import Gpu
 from cli.app import app
-from tests.agent.support.kubelet import kubelet_in
-from tests.agent.support.node import POOLED, card, node_folder, node_with, ready, running, until_says
+from tests.agent.support.node import POOLED, card, node_with, ready, running, until_says
 
 LARGE = Gpu(3, "GPU-c0ffee-1", "NVIDIA A100-SXM4-80GB", 81920)
 
@@ -41,11 +40,10 @@ def test_what_names_no_card_ends_the_command_with_what_to_write(text):
 
 
 async def test_only_the_named_cards_are_offered():
-    whole, large = card(0), card(1, 81920, name="NVIDIA A100-SXM4-80GB")
-    with node_folder(divide=("A100-80*",)) as node:
-        node.write_gpus(whole, large)
+    cards = card(0), card(1, 81920, name="NVIDIA A100-SXM4-80GB")
+    async with node_with(*cards, divide=("A100-80*",)) as (node, kubelet):
         node.write_card_names("GPU-1")  # of one that stays whole no name is needed
-        async with kubelet_in(node.root) as kubelet, running(node) as process:
+        async with running(node) as process:
             await kubelet.until_offered("nvidia.com/gpu-1")
             await until_says(process, None)
             assert kubelet.devices.keys() == {"nvidia.com/gpu-1"}
