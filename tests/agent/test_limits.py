@@ -2,8 +2,6 @@
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from agent.gpu import Gpu
 from agent.limits import mounts, refuse_conflict, variables
@@ -26,25 +24,6 @@ def refused(shares):
     return None
 
 
-SHARES = st.lists(
-    st.builds(share, st.integers(0, 15), st.integers(1, 7), st.sampled_from([8192, 40960, 81920])),
-    min_size=1,
-    max_size=6,
-    unique_by=lambda each: each.gpu.index,
-)
-
-
-@given(SHARES)
-def test_a_container_that_starts_finds_the_limit_of_each_gpu_at_its_place(shares):
-    why = refused(shares)
-    environment = {name: value for each in shares for name, value in variables(each, PER_GPU).items()}
-    amounts = {each.memory_mib for each in shares}
-    assert (why is None) == (len(amounts) == 1)
-    if why is None:
-        for place, each in enumerate(sorted(shares, key=lambda each: each.gpu.index)):
-            assert environment[f"CUDA_DEVICE_MEMORY_LIMIT_{place}"] == f"{each.memory_mib}m"
-
-
 @pytest.mark.parametrize(
     ("shares", "why"),
     [
@@ -57,11 +36,17 @@ def test_a_container_that_starts_finds_the_limit_of_each_gpu_at_its_place(shares
             "GPU 0 is whole, and the limit of the share of GPU 1 would hold it too",
         ),
         ([share(0, 8), share(1, 8)], None),
+        ([share(0, 2), share(3, 4, 20480), share(7, 2)], None),
     ],
 )
 def test_the_refusal_names_both_gpus_and_what_to_do(shares, why):
     advice = "ask for equal shares of equal GPUs, or use a container for each"
     assert refused(shares) == (f"{why}: {advice}" if why is not None else None)
+
+
+def test_each_gpu_has_its_limit_at_every_place_that_it_can_have_in_a_container():
+    limits = {name: value for name, value in variables(share(2, 2), PER_GPU).items() if "LIMIT_" in name}
+    assert limits == {f"CUDA_DEVICE_MEMORY_LIMIT_{place}": "10240m" for place in range(3)}
 
 
 def test_variables_that_speak_of_the_pod_are_left_out():

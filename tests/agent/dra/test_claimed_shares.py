@@ -1,7 +1,5 @@
 """Which containers hold which parts of claims, and that the agent measures what they use of them."""
 
-import asyncio
-
 import pytest
 
 from agent.containers import ContainerName
@@ -22,84 +20,53 @@ def part(mib, request="gpu", gpu=0):
     return PreparedDevice(request, f"gpu-{gpu}", "share-1", f"GPU-{gpu}", mib)
 
 
-def holder(container, *claims, pod="pod", **devices):
-    held = tuple((f"nvidia.com/{name}", tuple(each)) for name, each in devices.items())
-    return Holder("default", pod, container, held, claims)
-
-
-def held(holders, *parts):
-    """(container, number of the GPU, eighths, MiB) of all shares, and who holds an unknown one."""
-    prepared = PreparedClaim("default", "claim", "pod-uid", parts)
-    agent = agent_with(GPUS)
-    state, slices = agent.state, HeldSlices(agent, are_offered=False)
-    found = asyncio.run(ClaimedShares(state, slices, 8, lambda: [prepared]).shares_of(holders))
-    assert (state.held, state.resized) == (None, {})
-    return [
-        (name.container, share.gpu.index, share.slices, share.memory_mib) for name, share in found.shares
-    ], [each.container for each in found.unmeasured]
+def holder(container, *claims, pod="pod", devices=()):
+    return Holder("default", pod, container, devices, claims)
 
 
 ONE, BOTH = [holder("main", "claim")], [holder("train", "claim"), holder("eval", "claim")]
-OLD = holder("main", pod="old", **{"gpu-0": ids(0, 1, 2)})
+OLD = holder("main", pod="old", devices=(("nvidia.com/gpu-0", tuple(ids(0, 1, 2))),))
+MORE = holder("more", "claim")
+LARGE, SMALL = part(10240, "gpu-0"), part(5120, "gpu-1")
+LOST, OF_OTHER_CARD = part(5120, gpu=7), part(5120, "gpu-1", gpu=1)
 HELD = {
     "parts of cards in eighths rounded up": (
         ONE,
         [part(5121), part(10240, gpu=1)],
         [("main", 0, 2, 5121), ("main", 1, 1, 10240)],
-        [],
     ),
-    "a whole card without a limit": (ONE, [part(None)], [("main", 0, 8, None)], []),
-    "nothing by a claim of another driver": ([holder("main", "another")], [part(5120)], [], []),
-    "an unknown share of a card that is lost": (ONE, [part(5120, gpu=7)], [], ["main"]),
-    "a known and an unknown share": (
-        ONE,
-        [part(5120), part(5120, gpu=7)],
-        [("main", 0, 1, 5120)],
-        ["main"],
-    ),
-    "all of the one request that both use": (
-        BOTH,
-        [part(5120)],
-        [("train", 0, 1, 5120), ("eval", 0, 1, 5120)],
-        [],
-    ),
+    "a whole card without a limit": (ONE, [part(None)], [("main", 0, 8, None)]),
+    "nothing by a claim of another driver": ([holder("main", "another")], [SMALL], []),
+    "an unknown share of a card that is lost": (ONE, [LOST], [], "main"),
+    "a known and an unknown share": (ONE, [part(5120), LOST], [("main", 0, 1, 5120)], "main"),
+    "all of the one request that both use": (BOTH, [SMALL], [("train", 0, 1, 5120), ("eval", 0, 1, 5120)]),
     "a part of one card each in the pod's order": (
         BOTH,
-        [part(10240, "gpu-0"), part(5120, "gpu-1")],
+        [LARGE, SMALL],
         [("train", 0, 2, 10240), ("eval", 0, 1, 5120)],
-        [],
     ),
-    "parts of two cards of which nobody knows whose": (
-        BOTH,
-        [part(10240, "gpu-0"), part(5120, "gpu-1", gpu=1)],
-        [],
-        ["train", "eval"],
-    ),
-    "fewer parts than containers": (
-        [*BOTH, holder("more", "claim")],
-        [part(10240, "gpu-0"), part(5120, "gpu-1")],
-        [],
-        ["train", "eval", "more"],
-    ),
+    "parts of two cards of which nobody knows whose": (BOTH, [LARGE, OF_OTHER_CARD], [], "train", "eval"),
+    "fewer parts than containers": ([*BOTH, MORE], [LARGE, SMALL], [], "train", "eval", "more"),
     "two equal parts of a card under their limit once": (
         ONE,
-        [part(5120, "gpu-0"), part(5120, "gpu-1")],
+        [part(5120, "gpu-0"), SMALL],
         [("main", 0, 1, 5120)],
-        [],
     ),
-    "slices from before": (
-        [OLD, *ONE],
-        [part(5120)],
-        [("main", 0, 2, 10240), ("main", 0, 1, 5120)],
-        [],
-    ),
+    "slices from before": ([OLD, *ONE], [SMALL], [("main", 0, 2, 10240), ("main", 0, 1, 5120)]),
 }
+"""Holders, parts, (container, number of the GPU, eighths, MiB), and who holds an unknown share."""
 
 
 @pytest.mark.parametrize("what", HELD)
-def test_containers_hold(what):
-    holders, parts, known, unknown = HELD[what]
-    assert held(holders, *parts) == (known, unknown)
+async def test_containers_hold(what):
+    holders, parts, known, *unknown = HELD[what]
+    prepared = PreparedClaim("default", "claim", "pod-uid", tuple(parts))
+    agent = agent_with(GPUS)
+    state, slices = agent.state, HeldSlices(agent, are_offered=False)
+    found = await ClaimedShares(state, slices, 8, lambda: [prepared]).shares_of(holders)
+    shares = [(name.container, each.gpu.index, each.slices, each.memory_mib) for name, each in found.shares]
+    assert (shares, [each.container for each in found.unmeasured]) == (known, unknown)
+    assert (state.held, state.resized) == (None, {})
 
 
 async def test_what_a_container_uses_of_its_claim_is_measured(monkeypatch):
