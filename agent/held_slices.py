@@ -32,9 +32,7 @@ class HeldShares:
 class HeldSlices:
     """Finds shares by device IDs, and keeps the state of what they take of each GPU.
 
-    Args:
-        agent: the agent.
-        are_offered: whether new pods get slices; without, pods of before may have some.
+    If slices are not offered to new pods, pods of before may have some.
     """
 
     def __init__(self, agent: Agent, *, are_offered: bool = True) -> None:

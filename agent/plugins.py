@@ -37,10 +37,7 @@ DRIVERS_SECONDS = 300.0
 class DevicePlugins:
     """Prepares the node, then keeps every resource registered.
 
-    Args:
-        agent: the agent.
-        preparation: prepares the node.
-        api: the API server, which knows what DRA drivers offer too; None to look for none.
+    Without `api`, it does not look for what DRA drivers offer too.
     """
 
     def __init__(self, agent: Agent, preparation: Preparation, api: ApiServerClient | None) -> None:

@@ -40,8 +40,6 @@ TASKS = "policy", "health", "device plugins", "usage"
 """Background tasks of an agent, which are restarted when they fail."""
 REPORTS = "node facts", "unlimited programs"
 """Further ones, where the options name a node."""
-LOGGED = "index", "uuid", "model", "memory_mib", "numa_node"
-"""What the log says of each GPU."""
 SECONDS_UNTIL_MEASURED = 5.0
 """The registration comes first, unless it takes longer."""
 
@@ -49,9 +47,7 @@ SECONDS_UNTIL_MEASURED = 5.0
 async def run_agent(options: AgentOptions, api: ApiServerClient | None) -> bool:
     """Serve until SIGTERM or SIGINT. Return whether to start again, because the policy changed.
 
-    Args:
-        options: of the agent.
-        api: the API server; None if the options name no node.
+    `api` is the API server; None if the options name no node.
 
     Raises:
         PolicyUnusableError: there is no usable policy.
@@ -117,8 +113,7 @@ class AgentProcess:
 
     async def _run(self) -> None:
         agent = await self._look_at_gpus()
-        tasks = [*self._own_tasks(agent), *self._reports(agent)]
-        running = [asyncio.ensure_future(self._tasks.keep(task)) for task in tasks]
+        running = [asyncio.ensure_future(self._tasks.keep(task)) for task in self._tasks_of(agent)]
         running.append(asyncio.ensure_future(self._tasks.count_time()))
         try:
             await self._stopping.wait()
@@ -133,7 +128,9 @@ class AgentProcess:
         for gpu in await asyncio.to_thread(self._source.list_gpus):
             is_left_out = gpu.mig or not is_divided(gpu, options.divide)
             what = "GPU is in MIG mode: left out" if gpu.mig else "GPU stays whole: left out"
-            fields = {name: getattr(gpu, name) for name in LOGGED}
+            fields = {
+                name: getattr(gpu, name) for name in ("index", "uuid", "model", "memory_mib", "numa_node")
+            }
             self._log.info(what if is_left_out else "GPU", **fields)
             offered += [] if is_left_out else [gpu]
         self.state = AgentState(offered)
@@ -150,7 +147,7 @@ class AgentProcess:
             lacking,
         )
 
-    def _own_tasks(self, agent: Agent) -> list[BackgroundTask]:
+    def _tasks_of(self, agent: Agent) -> list[BackgroundTask]:
         options, state = agent.options, agent.state
 
         async def follow_policy() -> None:
@@ -177,23 +174,22 @@ class AgentProcess:
             offered=agent.driver_lacks is None, are_set=preparation.are_limited_by_driver
         )
         usage = Usage(agent, offering.held.shares_of)
-        return [
+        tasks = [
             BackgroundTask("device plugins", offer, 30.0),
             BackgroundTask("health", health.run, 30.0),
             BackgroundTask("policy", follow_policy, 60.0),
             BackgroundTask("usage", measure, 60.0),
         ]
-
-    def _reports(self, agent: Agent) -> list[BackgroundTask]:
-        """Return what writes to the API server."""
-        api, node = self._api, self._options.node
-        if api is None or node is None:
-            return []
-        node_facts, unlimited = REPORTS
-        return [
-            BackgroundTask(node_facts, NodeWriter(api, node, agent).run),
-            BackgroundTask(unlimited, UnlimitedEvents(api, agent).run),
-        ]
+        if self._api is not None:
+            facts, unlimited = (
+                NodeWriter(self._api, options.node or "", agent),
+                UnlimitedEvents(self._api, agent),
+            )
+            tasks += [
+                BackgroundTask("node facts", facts.run),
+                BackgroundTask("unlimited programs", unlimited.run),
+            ]
+        return tasks
 
     def _readiness(self) -> Mapping[str, str | None]:
         missing = self.state.missing if self.state is not None else "the GPUs are not listed yet"

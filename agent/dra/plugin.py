@@ -33,16 +33,7 @@ REFUSALS = (ClaimRefusedError, RefusedError, CdiError, CheckpointError)
 
 
 class DraPlugin:
-    """Answers the kubelet.
-
-    Args:
-        endpoint: path of the socket on which it is served, for the kubelet.
-        agent: the agent; the node's pool has the node's name.
-        api: the API server, which has the claims.
-        checkpoint: the prepared claims.
-        specifications: CDI devices of claims.
-        preparation: knows the cards' CDI devices, and checks the files that limit a share.
-    """
+    """Answers the kubelet, which finds it at the path `endpoint`; the node's pool has the node's name."""
 
     def __init__(  # noqa: PLR0913, PLR0917 what a driver needs
         self,

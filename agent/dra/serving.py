@@ -34,9 +34,8 @@ from service.retry import Backoff
 
 POLL_SECONDS = 1.0
 LOOK_SECONDS = 5.0
-"""Between two looks at what other device plugins offer."""
-CHECK_SECONDS = 10.0
-"""Between two checks of the limiter's files: the kubelet calls no driver before a container starts again."""
+"""Between two looks at other device plugins, and at the limiter's files: the kubelet calls no driver before a
+container starts again."""
 MOST_SECONDS = 60.0
 """Between two looks at the slice: a kubelet that restarts removes it, and so may an admin."""
 _OPTIONS = (("grpc.so_reuseport", 0), ("grpc.max_concurrent_streams", 100))
@@ -113,7 +112,6 @@ class DraOffer:
             group.create_task(self._serve(plugin))
             group.create_task(self._publish())
             group.create_task(self._look_on())
-            group.create_task(self._check_files())
             group.create_task(self._preparation.follow(plugin.restore_while_serving))
 
     async def _serve(self, plugin: DraPlugin) -> None:
@@ -221,9 +219,13 @@ class DraOffer:
         return devices_of(offered)
 
     async def _look_on(self) -> None:
+        """Look on at other plugins, and put the limiter's files back: containers may start again any time."""
+        failed = RecurringError(self._log.error, "containers that start again have no limit", RefusedError)
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             await self._look()
+            with failed:
+                await self._preparation.check_files()
 
     async def _look(self) -> None:
         """Withdraw cards that a device plugin offers, or that a pod has from one."""
@@ -237,11 +239,3 @@ class DraOffer:
         if self._unknown is not None:
             self._unknown = None
             self._again.set()
-
-    async def _check_files(self) -> None:
-        """Put the limiter's files back if they change: containers may start again at any time."""
-        failed = RecurringError(self._log.error, "containers that start again have no limit", RefusedError)
-        while True:
-            await asyncio.sleep(CHECK_SECONDS)
-            with failed:
-                await self._preparation.check_files()

@@ -12,5 +12,4 @@ def quick(monkeypatch):
     monkeypatch.setattr("agent.preparation.POLL_SECONDS", 0.05)
     monkeypatch.setattr(serving, "POLL_SECONDS", 0.05)
     monkeypatch.setattr(serving, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(serving, "CHECK_SECONDS", 0.05)
     monkeypatch.setattr(serving, "MOST_SECONDS", 0.2)
