@@ -93,13 +93,10 @@ def specifications(tmp_path):
     return SliceSpecifications(tmp_path, PER_GPU, "/state")
 
 
-def devices_in(path):
-    return json.loads(path.read_text())["devices"]
-
-
-def names_in(folder):
+def devices_in(folder):
+    """Edits of the devices in the one file of a folder."""
     [path] = folder.glob("*.json")
-    return [each["name"] for each in devices_in(path)]
+    return {each["name"]: each["containerEdits"] for each in json.loads(path.read_text())["devices"]}
 
 
 EVERY_SHARE = [f"GPU-0-{slices}-of-{size}" for size in (2, 4, 8, 16) for slices in range(1, size)]
@@ -107,7 +104,7 @@ EVERY_SHARE = [f"GPU-0-{slices}-of-{size}" for size in (2, 4, 8, 16) for slices 
 
 def test_every_share_of_a_card_has_a_device_before_anybody_asks(specifications, tmp_path):
     specifications.write(CARD)
-    assert names_in(tmp_path) == EVERY_SHARE
+    assert list(devices_in(tmp_path)) == EVERY_SHARE
     assert [path.name for path in tmp_path.iterdir()] == ["clearml-injector.io-slices-GPU-0.json"]
 
 
@@ -115,17 +112,16 @@ def test_a_container_that_starts_again_has_the_limit_of_the_slices_that_it_was_g
     """Though the policy changed, and a reboot emptied the folder."""
     given = SliceSpecifications(tmp_path / "before", PER_GPU, "/state").name_of(Share(CARD, 2, 10240))
     SliceSpecifications(tmp_path / "after", replace(PER_GPU, slices_per_gpu=4), "/state").write(CARD)
-    [path] = (tmp_path / "after").iterdir()
-    env = {f"{KIND}={each['name']}": each["containerEdits"]["env"] for each in devices_in(path)}
-    assert "CUDA_DEVICE_MEMORY_LIMIT_0=10240m" in env[given]
-    assert "CUDA_DEVICE_MEMORY_LIMIT_0=20480m" in env[f"{KIND}=GPU-0-2-of-4"]
+    devices = devices_in(tmp_path / "after")
+    assert "CUDA_DEVICE_MEMORY_LIMIT_0=10240m" in devices[given.removeprefix(f"{KIND}=")]["env"]
+    assert "CUDA_DEVICE_MEMORY_LIMIT_0=20480m" in devices["GPU-0-2-of-4"]["env"]
 
 
 def test_devices_of_another_policy_stay_for_containers_that_start_again(specifications, tmp_path):
     specifications.write(CARD)
     unlimited = replace(PER_GPU, limiter=LimiterPart("none"))
     SliceSpecifications(tmp_path, unlimited, "/state").write(CARD)
-    assert names_in(tmp_path) == EVERY_SHARE
+    assert list(devices_in(tmp_path)) == EVERY_SHARE
 
 
 def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
@@ -142,4 +138,4 @@ def test_a_file_of_ours_that_became_invalid_is_written_again(specifications, tmp
     [path] = tmp_path.iterdir()
     path.write_bytes(content)
     specifications.write(CARD)
-    assert names_in(tmp_path) == EVERY_SHARE
+    assert list(devices_in(tmp_path)) == EVERY_SHARE

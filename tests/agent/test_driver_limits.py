@@ -12,8 +12,7 @@ import pytest
 from agent.cdi_reader import LIMIT_HOOK
 from agent.settings import LimiterPart
 from testbed.nvidia.cards import LIMITS_OFFERED, LIMITS_UNKNOWN
-from tests.agent.support.kubelet import kubelet_in
-from tests.agent.support.node import PER_GPU, card, ids, node_folder, running, until, until_says
+from tests.agent.support.node import PER_GPU, card, ids, node_folder, node_with, running, until, until_says
 
 NAME = "nvidia.com/gpu-0"
 NO_LIMITER = msgspec.structs.replace(PER_GPU, limiter=LimiterPart("none", (("A", "b"),)))
@@ -22,11 +21,12 @@ NO_LIMITER = msgspec.structs.replace(PER_GPU, limiter=LimiterPart("none", (("A",
 @contextlib.asynccontextmanager
 async def limited(*, can=True, hook=LIMIT_HOOK, policy=PER_GPU, **options):
     """A node with an agent whose driver can limit or cannot, under a toolkit with a hook."""
-    with node_folder(**options) as node:
-        node.write_gpus(card(0, 40960), card(1, 81920), limits=LIMITS_OFFERED if can else LIMITS_UNKNOWN)
+    cards = card(0, 40960), card(1, 81920)
+    async with node_with(*cards, **options) as (node, kubelet):
+        node.write_gpus(*cards, limits=LIMITS_OFFERED if can else LIMITS_UNKNOWN)
         node.take_control_groups_of_version_2()
         node.write_card_names("GPU-0", "GPU-1", hook=hook)
-        async with kubelet_in(node.root) as kubelet, running(node, policy) as process:
+        async with running(node, policy) as process:
             await until_says(process, None)
             yield node, kubelet, process
 

@@ -52,7 +52,7 @@ def test_an_event_of_an_unknown_gpu_is_only_logged(watch, state, uuid, capfd):
     assert "error of a GPU that is not offered" in capfd.readouterr().err
 
 
-IN_MIG = GpuCondition(answers=True, mig=True)
+IN_MIG, UNWATCHED = GpuCondition(answers=True, mig=True), GpuCondition(answers=True, watch_error="Unknown")
 OFTEN, NEARLY = [WELL] * 100, [WELL] * (GOOD_CHECKS - 1)
 
 
@@ -63,8 +63,8 @@ OFTEN, NEARLY = [WELL] * 100, [WELL] * (GOOD_CHECKS - 1)
         *[([xid], f"Xid {xid}") for xid in (48, 74, 79, 94, 119)],
         ([AWAY], "it does not answer"),
         ([IN_MIG], "it is in MIG mode"),
-        ([GpuCondition(answers=True, watch_error="Unknown")], "its errors cannot be watched: Unknown"),
-        *[([wrong, WELL], None) for wrong in (AWAY, IN_MIG, GpuCondition(answers=True, watch_error="x"))],
+        ([UNWATCHED], "its errors cannot be watched: Unknown"),
+        *[([wrong, WELL], None) for wrong in (AWAY, IN_MIG, UNWATCHED)],
         # An Xid is over once the driver no longer asks for a reset, and not before.
         ([48, RESET], "its driver asks for: reset of the GPU"),
         ([48, RESET, WELL], None),

@@ -5,10 +5,9 @@ from contextlib import AsyncExitStack
 
 import grpc
 import msgspec
-import pytest
 
 from agent.kubelet_api import deviceplugin_pb2 as api
-from tests.agent.support.kubelet import FakeKubelet
+from tests.agent.support.kubelet import FakeKubelet, kubelet_in, until
 from tests.agent.support.node import (
     PER_GPU,
     card,
@@ -17,7 +16,6 @@ from tests.agent.support.node import (
     ready,
     running,
     served,
-    until,
     until_says,
 )
 
@@ -28,22 +26,18 @@ async def test_a_kubelet_that_starts_again_gets_a_new_registration():
     async with served(card(0), card(1)) as (node, kubelet):
         await kubelet.pre_start(NAME, "GPU-0::0")
         await kubelet.stop()
-        again = FakeKubelet(node.root)
-        await again.start()
-        await again.until_offered(NAME)
-        await again.until_offered("nvidia.com/gpu-1")
-        await again.allocate(NAME, "GPU-0::0")
-        await again.pre_start(NAME, "GPU-0::0")
-        await again.stop()
+        async with kubelet_in(node.root) as again:
+            await again.until_offered(NAME)
+            await again.until_offered("nvidia.com/gpu-1")
+            await again.allocate(NAME, "GPU-0::0")
+            await again.pre_start(NAME, "GPU-0::0")
 
 
 async def test_a_kubelet_that_starts_again_without_closing_a_stream_is_noticed_by_its_socket():
     async with served(card(0)) as (node, kubelet):
         # The one before goes on, unseen: its sockets' names are another kubelet's now.
-        again = FakeKubelet(node.root)
-        await again.start()
-        await again.until_offered(NAME)
-        await again.stop()
+        async with kubelet_in(node.root) as again:
+            await again.until_offered(NAME)
         assert len(kubelet.registrations[NAME]) == 1
 
 
@@ -64,48 +58,38 @@ async def test_a_name_that_another_plugin_took_is_registered_again(monkeypatch):
         assert len(kubelet.registrations["nvidia.com/gpu-1"]) == 1
 
 
-REFUSED = {
-    "names GPU 0 (GPU-0)": {"card_names": False},
-    "CDI is off in containerd://1.7.27": {
-        "cdi_enabled": False,
-        "runtime": b'{"version":"containerd://1.7.27","cdi":false}',
-    },
-    "give --runtime-file": {"cdi_enabled": False},
-    "put the library of limiter hami-core there": {"library": False},
-}
-
-
-@pytest.mark.parametrize("said", REFUSED)
-async def test_nothing_is_registered_while_the_node_lacks_something(said, tmp_path):
-    options = {"card_names": True, "library": True, "runtime": b"", **REFUSED[said]}
+async def test_nothing_is_registered_while_the_node_lacks_something(tmp_path, monkeypatch):
+    monkeypatch.setattr("agent.preparation.RETRY_SECONDS", 0.05)
     runtime = tmp_path / "runtime"
-    runtime.write_bytes(options.pop("runtime"))
-    has_names, has_library = options.pop("card_names"), options.pop("library")
-    async with node_with(card(0), runtime_file=str(runtime), **options) as (node, kubelet):
-        if not has_names:
-            node.write_card_names()
-        if not has_library:
-            (node.root / "state" / "library" / "libvgpu.so").unlink()
+    async with node_with(card(0), runtime_file=str(runtime), cdi_enabled=False) as (node, kubelet):
+        library = node.root / "state" / "library" / "libvgpu.so"
+        library.unlink()
+        node.write_card_names()
         async with running(node) as process:
-            await until_says(process, said)
+            await until_says(process, "names GPU 0 (GPU-0)")
+            node.write_card_names("GPU-0")
+            await until_says(process, "give --runtime-file")
+            runtime.write_text('{"version":"containerd://1.7.27","cdi":false}')
+            await until_says(process, "CDI is off in containerd://1.7.27")
+            runtime.write_text('{"version":"containerd://1.7.27","cdi":true}')
+            await until_says(process, "put the library of limiter hami-core there")
             answer = await ready(process)
-            assert answer.status_code == 503
-            assert said in answer.text
+            assert (answer.status_code, "put the library" in answer.text) == (503, True)
             assert kubelet.registrations == {}
+            library.touch()
+            await kubelet.until_offered(NAME)
 
 
 class Odd(FakeKubelet):
-    """Refuses a plugin, or takes it and is silent, at the first times."""
+    """Refuses a plugin three times, takes it once and is silent, and then asks it."""
 
-    def __init__(self, root, refuses=0):
-        super().__init__(root)
-        self.refuses, self.asked = refuses, 0
+    asked = 0
 
     async def Register(self, request, context):  # noqa: N802 - the interface's name
         self.asked += 1
-        if self.asked <= self.refuses:
+        if self.asked <= 3:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the ResourceName is invalid")
-        return api.Empty() if self.asked == self.refuses + 1 else await super().Register(request, context)
+        return api.Empty() if self.asked == 4 else await super().Register(request, context)
 
 
 async def test_a_kubelet_that_refuses_or_is_silent_is_asked_again_and_the_log_says_once_why(
@@ -117,10 +101,8 @@ async def test_a_kubelet_that_refuses_or_is_silent_is_asked_again_and_the_log_sa
         node.write_card_names("GPU-0")
         async with running(node) as process:
             await until_says(process, "away")
-            kubelet = Odd(node.root, refuses=3)
-            await kubelet.start()
-            await kubelet.until_offered(NAME)
-            await kubelet.stop()
+            async with kubelet_in(node.root, Odd) as kubelet:
+                await kubelet.until_offered(NAME)
     lines = capfd.readouterr().err.splitlines()
     said = [json.loads(line) for line in lines if line.startswith("{")]  # gRPC writes lines of its own
     assert [line["reason"] for line in said if line["event"] == "not registered"][:3] == [

@@ -137,12 +137,10 @@ class FakeKubelet:
 
     async def prefer(self, resource: str, available: list[str], size: int, must: tuple[str, ...] = ()):
         """Ask which devices are preferred."""
-        request = api.ContainerPreferredAllocationRequest(
-            available_deviceIDs=available, must_include_deviceIDs=must, allocation_size=size
-        )
-        answer = await self._stubs[resource].GetPreferredAllocation(
-            api.PreferredAllocationRequest(container_requests=[request]), timeout=PATIENCE_S
-        )
+        wanted = {"must_include_deviceIDs": must, "allocation_size": size}
+        one = api.ContainerPreferredAllocationRequest(available_deviceIDs=available, **wanted)
+        request = api.PreferredAllocationRequest(container_requests=[one])
+        answer = await self._stubs[resource].GetPreferredAllocation(request, timeout=PATIENCE_S)
         return list(answer.container_responses[0].deviceIDs)
 
     async def pre_start(self, resource: str, *ids: str) -> None:
@@ -154,14 +152,11 @@ class FakeKubelet:
         await self.may_list.wait()
         if not self.lists:
             await context.abort(grpc.StatusCode.INTERNAL, "cannot list")
-        return resources.ListPodResourcesResponse(
-            pod_resources=[
-                resources.PodResources(
-                    name=pod, namespace="default", containers=[self._container(pod, container)]
-                )
-                for pod, container in {**self.held, **self.claims}
-            ]
-        )
+        pods = [
+            resources.PodResources(name=names[0], namespace="default", containers=[self._container(*names)])
+            for names in {**self.held, **self.claims}
+        ]
+        return resources.ListPodResourcesResponse(pod_resources=pods)
 
     def _container(self, *names: str) -> resources.ContainerResources:
         devices = [
@@ -174,16 +169,13 @@ class FakeKubelet:
         return resources.ContainerResources(name=names[1], devices=devices, dynamic_resources=claims)
 
     async def GetAllocatableResources(self, request, context):
-        counted = {
-            resource: [each for each, health in devices.items() if health == "Healthy"]
+        counted = [
+            resources.ContainerDevices(resource_name=resource, device_ids=[each])
             for resource, devices in self.devices.items()
-        }
-        return resources.AllocatableResourcesResponse(
-            devices=[
-                resources.ContainerDevices(resource_name=resource, device_ids=ids)
-                for resource, ids in counted.items()
-            ]
-        )
+            for each, health in devices.items()
+            if health == "Healthy"
+        ]
+        return resources.AllocatableResourcesResponse(devices=counted)
 
 
 def _answer(given: str | api.ContainerAllocateResponse | None) -> bytes:
@@ -195,9 +187,9 @@ def _answer(given: str | api.ContainerAllocateResponse | None) -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def kubelet_in(root: Path) -> AsyncIterator[FakeKubelet]:
+async def kubelet_in(root: Path, kind: type[FakeKubelet] = FakeKubelet) -> AsyncIterator[FakeKubelet]:
     """A kubelet that runs while the context is open."""
-    kubelet = FakeKubelet(root)
+    kubelet = kind(root)
     await kubelet.start()
     try:
         yield kubelet

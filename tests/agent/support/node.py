@@ -94,17 +94,9 @@ class AgentNode:
         (root / "state" / "library").mkdir(parents=True)
         (root / "state" / "library" / "libvgpu.so").touch()
         self.cdi.mkdir()
-        settings = {
-            "policies": str(root / "policies"),
-            "policy": "default",
-            "kubelet_dir": str(root),
-            "state_dir": str(root / "state"),
-            "cdi_dirs": (str(self.cdi),),
-            "cdi_enabled": True,
-            "health_port": 0,
-            "container_logs": str(root / "logs"),
-            "proc": str(root / "proc"),
-        }
+        folders = {"kubelet_dir": "", "state_dir": "state", "container_logs": "logs", "proc": "proc"}
+        settings = {name: str(root / folder) for name, folder in folders.items()}
+        settings |= {"cdi_dirs": (str(self.cdi),), "cdi_enabled": True, "health_port": 0}
         self.options = AgentOptions(**{**settings, **options})
 
     def write_gpus(self, *cards: Card, **more: Any) -> None:
@@ -137,19 +129,14 @@ class AgentNode:
 
     def write_card_names(self, *names: str, kind: str = "nvidia.com/gpu", hook: str = "chmod") -> None:
         """Write what NVIDIA's toolkit would, with a hook for each device."""
-        devices = [{"name": name, "containerEdits": {"hooks": [self._hook(hook, name)]}} for name in names]
-        (self.cdi / "nvidia.yaml").write_text(
-            yaml.safe_dump({"cdiVersion": "0.5.0", "kind": kind, "devices": devices})
-        )
-
-    def _hook(self, name: str, card: str) -> dict[str, Any]:
-        """A hook of NVIDIA's toolkit, whose program tells what it was shown."""
         program = self.root / "nvidia-cdi-hook"
         program.write_text(f"#!{sys.executable}\n{STAND_IN}")
         program.chmod(0o755)
-        arguments = ["nvidia-cdi-hook", name, "--gpu-id", card]
-        env = ["NVIDIA_CTK_DEBUG=false"]
-        return {"hookName": "createRuntime", "path": str(program), "args": arguments, "env": env}
+        common = {"hookName": "createRuntime", "path": str(program), "env": ["NVIDIA_CTK_DEBUG=false"]}
+        hooks = {name: {**common, "args": ["nvidia-cdi-hook", hook, "--gpu-id", name]} for name in names}
+        devices = [{"name": name, "containerEdits": {"hooks": [each]}} for name, each in hooks.items()]
+        content = {"cdiVersion": "0.5.0", "kind": kind, "devices": devices}
+        (self.cdi / "nvidia.yaml").write_text(yaml.safe_dump(content))
 
     def specification(self, index: int) -> dict[str, Any]:
         """Our devices of a card, by name."""
@@ -207,12 +194,9 @@ async def served(
 ) -> AsyncIterator[tuple[AgentNode, FakeKubelet]]:
     """A node whose agent has all its GPUs registered."""
     async with node_with(*cards, **options) as (node, kubelet), running(node, policy):
-        offered = [index for index, card in enumerate(cards) if not card.mig]
-        if "{index}" in policy.resource:
-            for index in offered:
-                await kubelet.until_offered(f"nvidia.com/gpu-{index}", policy.slices_per_gpu)
-        else:
-            await kubelet.until_offered(policy.resource, policy.slices_per_gpu * len(offered))
+        names = [policy.resource.replace("{index}", str(index)) for index in range(len(cards))]
+        for name in names:
+            await kubelet.until_offered(name, policy.slices_per_gpu * names.count(name))
         yield node, kubelet
 
 
