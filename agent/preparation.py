@@ -28,7 +28,6 @@ RETRY_SECONDS = 1.0
 POLL_SECONDS = 5.0
 """Between two looks at the files of CDI devices."""
 _NO_HOOK = "the cards' CDI devices lack NVIDIA's hook for it: container toolkit 1.20.1 or newer has it"
-_NOT_READ = "the cards' CDI devices are not read yet"
 Finished = TypeVar("Finished")
 
 
@@ -73,8 +72,7 @@ class Preparation:
         """Report whether the driver limits containers that start now, unless nobody wants that."""
         options = self._options
         if options.driver_limits != "false":
-            no_hook = _NO_HOOK if self.names.names else _NOT_READ
-            why_not = options.without_driver(self._driver_lacks or no_hook)
+            why_not = options.without_driver(self._driver_lacks or _NO_HOOK)
             self._state.driver_limits = HELD if self.are_limited_by_driver() else why_not
 
     async def check_files(self) -> None:

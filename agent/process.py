@@ -166,7 +166,6 @@ class AgentProcess:
         faults = Faults(agent.state_dir, boot_id(Path(options.proc)))
         health = HealthWatch(agent.source, state, options.ignored_xids, agent.metrics, faults)
         preparation = Preparation(agent)
-        preparation.show_driver_limits()
         offering: DraOffer | DevicePlugins = DevicePlugins(agent, preparation, self._api)
         if self._api is not None and options.offer == "dra":
             offering = DraOffer(agent, preparation, self._api)

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import shutil
-import subprocess
 
 import grpc
 import msgspec
@@ -12,7 +11,7 @@ import pytest
 from agent.cdi_reader import LIMIT_HOOK
 from agent.settings import LimiterPart
 from testbed.nvidia.cards import LIMITS_OFFERED, LIMITS_UNKNOWN
-from tests.agent.support.node import PER_GPU, card, ids, node_folder, node_with, running, until, until_says
+from tests.agent.support.node import PER_GPU, card, ids, node_with, run_hook, running, until, until_says
 
 NAME = "nvidia.com/gpu-0"
 NO_LIMITER = msgspec.structs.replace(PER_GPU, limiter=LimiterPart("none", (("A", "b"),)))
@@ -42,23 +41,9 @@ def metrics(process):
     return [value(f"fraction_injector_agent_driver_limits{end}") for end in ("_offered", "")]
 
 
-def ended_hook(hook, state):
-    """Run a hook as a runtime runs it."""
-    env = dict(each.split("=", 1) for each in hook["env"])
-    return subprocess.run(
-        hook["args"],
-        executable=hook["path"],
-        env=env,
-        input=state,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def shown_by(hook, state):
+def shown_by(hook, **state):
     """What the program of a hook was shown: the process ID, its arguments, and the container's variables."""
-    ended = ended_hook(hook, state)
+    ended = run_hook(hook, {"pid": 4711, "bundle": "/", **state})
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)
 
@@ -68,63 +53,51 @@ async def test_the_toolkits_program_gets_the_share_of_the_card_whatever_the_pod_
     (tmp_path / "config.json").write_text(json.dumps(said))
     # What a pod's author writes comes as a text in a text.
     notes = {"note": f'"bundle":"{tmp_path}"', "more": 'x|y\\"&'}
-    state = {"id": "a" * 64, "status": "creating", "pid": 4711, "bundle": str(tmp_path), "annotations": notes}
+    state = {"id": "a" * 64, "status": "creating", "bundle": str(tmp_path), "annotations": notes}
     async with limited() as (node, _kubelet, _process):
         for index, mib in ((0, 15360), (1, 30720)):
             [hook] = hooks_of(node, index, 3)
             assert hook["hookName"] == "createRuntime"
             assert "NVIDIA_CTK_DEBUG=false" in hook["env"]
-            for separators in ((",", ":"), (", ", ": ")):
-                pid, arguments, environment = shown_by(hook, json.dumps(state, separators=separators))
-                assert (pid, arguments) == (4711, [LIMIT_HOOK, "--gpu-id", f"GPU-{index}"])
-                # What is requested would be added to dmem.min of every group above, and never taken back.
-                assert environment == ["NVIDIA_GPU_MEMORY_REQUEST=0", f"NVIDIA_GPU_MEMORY_LIMIT={mib}"]
+            pid, arguments, environment = shown_by(hook, **state)
+            assert (pid, arguments) == (4711, [LIMIT_HOOK, "--gpu-id", f"GPU-{index}"])
+            # What is requested would be added to dmem.min of every group above, and never taken back.
+            assert environment == ["NVIDIA_GPU_MEMORY_REQUEST=0", f"NVIDIA_GPU_MEMORY_LIMIT={mib}"]
 
 
-NOT_LIMITED = {
-    "nobody asks for it": ({"driver_limits": "false"}, [1, 0], "None"),
-    "no shell": ({"node_root": "/nowhere"}, [1, 0], "not used: the node has no /usr/bin/sh"),
-    "an older driver": ({"can": False}, [0, 0], "GPU 0: nvmlDeviceGetMemoryLimits_v1: Function Not Found"),
-    "an older toolkit": ({"hook": "update-ldcache"}, [1, 0], "container toolkit 1.20.1 or newer has it"),
-    "no limiter": ({"policy": NO_LIMITER}, [1, 0], "a policy with a limiter"),
-}
-
-
-@pytest.mark.parametrize("why", NOT_LIMITED)
-async def test_where_no_hook_is_written_the_node_says_why(why):
-    options, reported, said = NOT_LIMITED[why]
+@pytest.mark.parametrize(
+    ("options", "reported", "said"),
+    [
+        ({"driver_limits": "false"}, [1, 0], "None"),
+        ({"node_root": "/nowhere"}, [1, 0], "not used: the node has no /usr/bin/sh"),
+        ({"can": False}, [0, 0], "GPU 0: nvmlDeviceGetMemoryLimits_v1: Function Not Found"),
+        ({"hook": "update-ldcache"}, [1, 0], "container toolkit 1.20.1 or newer has it"),
+        ({"policy": NO_LIMITER}, [1, 0], "a policy with a limiter"),
+    ],
+)
+async def test_where_no_hook_is_written_the_node_says_why(options, reported, said):
     async with limited(**options) as (node, _, process):
         assert said in str(process.state.driver_limits)
         assert metrics(process) == reported
         assert hooks_of(node, 0, 3) == []
 
 
-async def test_before_the_cards_cdi_devices_are_read_no_toolkit_is_said_to_be_too_old():
-    with node_folder() as node:
-        node.write_gpus(card(0, 40960), limits=LIMITS_OFFERED)
-        node.take_control_groups_of_version_2()
-        async with running(node) as process:
-            await until(lambda: process.state is not None and process.state.driver_limits)
-            assert process.state.driver_limits == "not used: the cards' CDI devices are not read yet"
-
-
-SPOILED = {
-    "gone": None,
-    "the limit and no JSON": '{"ociVersion":"1.0.2","process":{"env":["NVIDIA_GPU_MEMORY_LIMIT=15360"',
-    "of another share": '{"ociVersion":"1.0.2","process":{"env":["NVIDIA_GPU_MEMORY_LIMIT=153600"]}}',
-    "shell": '"; exit 0; echo "',
-}
-
-
-@pytest.mark.parametrize("how", SPOILED)
-async def test_without_the_file_that_names_the_limit_the_container_does_not_start(how):
+@pytest.mark.parametrize(
+    "spoiled",
+    [
+        None,
+        '{"ociVersion":"1.0.2","process":{"env":["NVIDIA_GPU_MEMORY_LIMIT=15360"',
+        '{"ociVersion":"1.0.2","process":{"env":["NVIDIA_GPU_MEMORY_LIMIT=153600"]}}',
+        '"; exit 0; echo "',
+    ],
+    ids=["gone", "the limit and no JSON", "of another share", "shell"],
+)
+async def test_without_the_file_that_names_the_limit_the_container_does_not_start(spoiled):
     async with limited() as (node, _kubelet, _process):
         [hook] = hooks_of(node, 0, 3)
         file = node.root / "state" / "driver-limits" / "15360" / "config.json"
-        file.unlink()
-        if SPOILED[how] is not None:
-            file.write_text(SPOILED[how])
-        ended = ended_hook(hook, json.dumps({"pid": 4711, "bundle": "/"}))
+        file.write_text(spoiled) if spoiled is not None else file.unlink()
+        ended = run_hook(hook, {"pid": 4711, "bundle": "/"})
         assert ended.returncode != 0
         [line] = ended.stderr.splitlines()
         assert f"{file} is gone or changed" in line
@@ -142,8 +115,7 @@ async def test_the_agent_puts_the_file_back_before_a_container_starts_and_withou
         ):
             spoil()
             await kubelet.pre_start(NAME, *ids(0, 0, 1, 2))
-            shown = shown_by(hook, json.dumps({"pid": 4711, "bundle": "/"}))
-            assert "NVIDIA_GPU_MEMORY_LIMIT=15360" in shown[2]
+            assert "NVIDIA_GPU_MEMORY_LIMIT=15360" in shown_by(hook)[2]
         shutil.rmtree(folder)
         folder.write_text("in the way")
         with pytest.raises(grpc.aio.AioRpcError, match=r"driver-limits/.* cannot be written"):

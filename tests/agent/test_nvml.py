@@ -12,15 +12,9 @@ import pytest
 
 from agent.gpu import Gpu, GpuCondition, GpuSourceError, GpuUse, HealthEvent, ProcessUse
 from agent.nvml import Nvml
-from testbed.nvidia.cards import (
-    NONE_WITHOUT_ERROR,
-    SAMPLES_OF_NEW,
-    SAMPLES_OF_OLD,
-    Card,
-    RunningProcess,
-    WaitError,
-    Xid,
-)
+from testbed.nvidia.cards import NONE_WITHOUT_ERROR, Card, RunningProcess, WaitError, Xid
+from testbed.nvidia.cards import SAMPLES_OF_NEW as NEW
+from testbed.nvidia.cards import SAMPLES_OF_OLD as OLD
 from tests.agent.support.node import node_folder
 
 FIRST = Card("GPU-0", "NVIDIA H100", memory_mib=81559, mig=None)
@@ -143,15 +137,16 @@ def test_an_event_is_seen_from_the_start(node, at_start, since, uuid):
 
 
 def test_after_an_error_of_waiting_all_gpus_are_watched_by_a_new_set(node, source):
-    assert source.wait_for_event(0) is None
-    events = (WaitError(pynvml.NVML_ERROR_UNKNOWN),)
-    node.write_gpus(FIRST, SECOND, events=events)
+    events = WaitError(pynvml.NVML_ERROR_UNKNOWN), Xid("GPU-0", 79), Xid("GPU-1", 79)
+    node.write_gpus(FIRST, SECOND, events=events[:1])
     with pytest.raises(GpuSourceError, match="waiting for events: Unknown Error"):
         source.wait_for_event(0)
     assert source.wait_for_event(0) is None
-    node.write_gpus(FIRST, SECOND, events=(*events, Xid("GPU-0", 79), Xid("GPU-1", 79)))
-    assert source.wait_for_event(0) == HealthEvent("GPU-0", 79)
-    assert source.wait_for_event(0) == HealthEvent("GPU-1", 79)
+    node.write_gpus(FIRST, SECOND, events=events)
+    assert [source.wait_for_event(0) for _ in range(2)] == [
+        HealthEvent("GPU-0", 79),
+        HealthEvent("GPU-1", 79),
+    ]
 
 
 NO_EVENTS = replace(FIRST, events=pynvml.NVML_ERROR_NOT_SUPPORTED)
@@ -220,54 +215,43 @@ def test_a_gpu_says_whether_it_answers_its_mode_and_what_its_driver_asks_for(nod
     assert source.condition_of("GPU-0") == GpuCondition(answers=True)
 
 
-def test_processes_whose_memory_the_driver_keeps_to_itself_count_none(node, source):
-    processes = RunningProcess(7, 64), RunningProcess(8, None)
-    node.write_gpus(replace(FIRST, used_mib=100, busy_percent=37, processes=processes), SECOND)
-    found = ProcessUse(7, 64, 0), ProcessUse(8, 0, 0)
-    assert source.use_of("GPU-0") == GpuUse(100, 37, found, knows_busy_processes=True)
-
-
-def busy_processes(samples, *processes):
-    return replace(FIRST, processes=processes, samples=samples)
-
-
 BUSY, STILL = RunningProcess(7, 64, 30), RunningProcess(8, 64)
+
+
+def test_processes_whose_memory_the_driver_keeps_to_itself_count_none(node, source):
+    processes = STILL, RunningProcess(9, None)
+    node.write_gpus(replace(FIRST, used_mib=100, busy_percent=37, processes=processes), SECOND)
+    found = ProcessUse(8, 64, 0), ProcessUse(9, 0, 0)
+    assert source.use_of("GPU-0") == GpuUse(100, 37, found, knows_busy_processes=True)
 
 
 @pytest.mark.parametrize(
     ("samples", "processes", "percents"),
     [
-        (SAMPLES_OF_OLD, (BUSY, STILL), [30, 0]),
-        (SAMPLES_OF_NEW, (BUSY, STILL), [30, 0]),
-        (SAMPLES_OF_OLD + SAMPLES_OF_NEW, (BUSY, STILL), [30, 0]),
+        *[(samples, (BUSY, STILL), [30, 0]) for samples in (OLD, NEW, OLD + NEW)],
         (0, (BUSY,), [None]),
         # A driver without samples says that no process ran, also where it calls that a success.
-        *[
-            (samples + how, (STILL,), [0])
-            for samples in (SAMPLES_OF_OLD, SAMPLES_OF_NEW)
-            for how in (0, NONE_WITHOUT_ERROR)
-        ],
+        *[(samples, (STILL,), [0]) for each in (OLD, NEW) for samples in (each, each + NONE_WITHOUT_ERROR)],
         # More than all of the time is garbage of a process that has ended.
-        (SAMPLES_OF_NEW, (RunningProcess(7, 64, 101),), [None]),
+        (NEW, (RunningProcess(7, 64, 101),), [None]),
     ],
 )
 def test_the_time_of_processes_is_read_by_the_function_that_the_driver_has(
     node, source, samples, processes, percents
 ):
-    node.write_gpus(busy_processes(samples, *processes), SECOND)
+    node.write_gpus(replace(FIRST, processes=processes, samples=samples), SECOND)
     found = source.use_of("GPU-0")
     assert [each.busy_percent for each in found.processes] == percents
     assert found.knows_busy_processes == (samples != 0)
 
 
 def test_each_question_asks_for_the_time_since_the_one_before(node, source):
-    node.write_gpus(busy_processes(3, RunningProcess(7, 64, 30, time.time_ns() // 1000)), SECOND)
-    found = [source.use_of("GPU-0").processes[0].busy_percent for _ in range(2)]
-    assert found == [30, 0]
+    node.write_gpus(replace(FIRST, processes=(RunningProcess(7, 64, 30, time.time_ns() // 1000),)))
+    assert [source.use_of("GPU-0").processes[0].busy_percent for _ in range(2)] == [30, 0]
 
 
 def test_kernels_of_a_process_that_has_ended_are_seen(node, source, monkeypatch):
-    node.write_gpus(busy_processes(3, STILL, BUSY), SECOND)
+    node.write_gpus(replace(FIRST, processes=(STILL, BUSY)))
     assert not source.use_of("GPU-0").others_ran
     running = pynvml.nvmlDeviceGetComputeRunningProcesses
     monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeRunningProcesses", lambda device: running(device)[:1])

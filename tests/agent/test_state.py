@@ -1,7 +1,5 @@
 """The state of an agent says what changed to its followers."""
 
-import asyncio
-
 import pytest
 
 from agent.container_use import ContainerUse
@@ -10,21 +8,6 @@ from agent.gpu import Gpu
 from agent.state import AgentState
 
 CARD = Gpu(0, "GPU-a", "NVIDIA A100", 40960)
-
-
-async def test_a_change_wakes_followers_and_a_repetition_does_not():
-    state = AgentState([CARD])
-    waiting = asyncio.ensure_future(state.next_version(state.version))
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    state.mark("GPU-a", "Xid 79")
-    assert await waiting == state.version
-    seen = state.version
-    state.mark("GPU-a", "Xid 79")
-    assert state.version == seen
-    state.mark("GPU-a", None)
-    assert await state.next_version(seen) > seen
-    assert state.unhealthy == {}
 
 
 @pytest.mark.parametrize(

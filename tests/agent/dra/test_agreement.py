@@ -1,7 +1,6 @@
 """The hook by which a container with parts of different sizes does not start, as a runtime calls it."""
 
 import json
-import subprocess
 
 import msgspec
 import pytest
@@ -10,7 +9,7 @@ from agent.dra.agreement import agreement_hook
 from agent.gpu import Gpu
 from agent.settings import LimiterPart
 from agent.shares import Share
-from tests.agent.support.node import PER_GPU
+from tests.agent.support.node import PER_GPU, run_hook
 
 SHARE = Share(Gpu(0, "GPU-0", "NVIDIA A100", 40960), 4, 20480)
 LIMIT = "CUDA_DEVICE_MEMORY_LIMIT_0"
@@ -26,16 +25,7 @@ def start(folder, env, args=("sh",), hook_env=()):
     hooks = {"createRuntime": [{"path": "/bin/true", "env": list(hook_env)}]}
     config = {"ociVersion": "1.2.0", "process": process, "hooks": hooks}
     (folder / "config.json").write_text(json.dumps(config, separators=(",", ":")))
-    state = json.dumps({"ociVersion": "1.2.0", "id": "c", "pid": 1, "bundle": str(folder)})
-    ended = subprocess.run(
-        hook["args"],
-        executable=hook["path"],
-        check=False,
-        input=state,
-        env={"PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-    )
+    ended = run_hook(hook, {"ociVersion": "1.2.0", "id": "c", "pid": 1, "bundle": str(folder)})
     return ended.returncode, ended.stderr
 
 

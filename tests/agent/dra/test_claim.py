@@ -60,6 +60,7 @@ def test_a_claim_for_mib_is_limited_to_them_and_never_to_more_than_its_share(sha
     ("claim", "granted", "why"),
     [
         ({"uid": OTHER}, {}, "another ResourceClaim has this name"),
+        ({}, {"device": "gpu-7"}, "gpu-7 is not a GPU that this node offers"),
         ({}, {"share": "24"}, "less than 1 MiB"),
         ({}, {"share": "-1k"}, "cannot be read"),
         ({}, {"share": "500m"}, "cannot be read"),

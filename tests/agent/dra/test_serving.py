@@ -72,23 +72,15 @@ async def test_no_limit_has(claim, limiter):
         answer = await kubelet.prepare()
         assert [list(each.cdi_device_ids) for each in answer.devices] == [["nvidia.com/gpu=GPU-0"]]
         assert not claim_file(node)
-
-
-async def test_what_is_no_claim_of_this_node_is_refused_and_leaves_no_file():
-    async with offered(card(0)) as (node, kubelet, server):
-        server.add_claim({"device": "gpu-7", "share": "25k"})
-        for name, why in (("claim", "gpu-7 is not a GPU that this node offers"), ("gone", "does not exist")):
-            answer = await kubelet.prepare(name)
-            assert why in answer.error
-            assert not answer.devices
-        assert not [path for path in node.cdi.iterdir() if "claim" in path.name]
+        refused = await kubelet.prepare("gone", OTHER)
+        assert ("does not exist" in refused.error, list(refused.devices)) == (True, [])
+        assert not (node.cdi / f"clearml-injector.io-claim-{OTHER}.json").exists()
 
 
 async def test_several_cards_have_a_limit_each_and_different_ones_stop_a_container_that_would_have_both():
     async with offered(card(0), card(1)) as (node, kubelet, server):
         server.add_claim({"share": "250k"}, {"device": "gpu-1", "share": "250k"})
-        answer = await kubelet.prepare()
-        assert [each.device_name for each in answer.devices] == ["gpu-0", "gpu-1"]
+        assert [each.device_name for each in (await kubelet.prepare()).devices] == ["gpu-0", "gpu-1"]
         assert set(claim_file(node)) == {f"{UID}-0", f"{UID}-1"}
         assert all("hooks" not in each for each in claim_file(node).values())
         server.add_claim(

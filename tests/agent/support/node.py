@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -94,7 +95,8 @@ class AgentNode:
         (root / "state" / "library").mkdir(parents=True)
         (root / "state" / "library" / "libvgpu.so").touch()
         self.cdi.mkdir()
-        folders = {"kubelet_dir": "", "state_dir": "state", "container_logs": "logs", "proc": "proc"}
+        folders = {"kubelet_dir": "", "state_dir": "state", "container_logs": "logs"}
+        folders |= {name: name for name in ("policies", "proc")}
         settings = {name: str(root / folder) for name, folder in folders.items()}
         settings |= {"cdi_dirs": (str(self.cdi),), "cdi_enabled": True, "health_port": 0}
         self.options = AgentOptions(**{**settings, **options})
@@ -209,6 +211,13 @@ async def until_says(process: AgentProcess, missing: str | None = "") -> AgentSt
 
     await until(says)
     return process.state
+
+
+def run_hook(hook: dict[str, Any], state: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+    """Run a hook for a container in this state, as a runtime does."""
+    variables = dict(each.split("=", 1) for each in hook["env"])
+    how = {"executable": hook["path"], "env": variables, "input": json.dumps(state, separators=(",", ":"))}
+    return subprocess.run(hook["args"], check=False, capture_output=True, text=True, **how)
 
 
 async def ready(process: AgentProcess) -> httpx.Response:
