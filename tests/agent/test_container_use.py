@@ -66,44 +66,46 @@ def test_a_container_keeps_its_last_use_until_it_holds_nothing_more_or_is_of_ano
 
 
 def idle_since(*measurements, holders=HOLDERS):
-    """Since when the first container is idle after measurements."""
+    """Since when the first container is idle after measurements, each of a time and what was found."""
     history = UseHistory()
-    for at, found in measurements:
+    for at, *found in measurements:
         use, *_ = history.update(found, holders, at)
     return use.idle_since
 
 
+STILL = seen(busy=0)
+
+
 def steps(until, *found, start=0):
-    return [(at, list(found)) for at in range(start, until + 1, 15)]
+    return [(at, *found) for at in range(start, until + 1, 15)]
+
+
+BEFORE = steps(600, STILL)
 
 
 def test_a_container_is_idle_once_no_kernel_was_seen_for_a_minute():
-    assert idle_since(*steps(45, seen(busy=0))) is None
-    assert idle_since(*steps(60, seen(busy=0))) == 0
-    assert idle_since((0, [seen(busy=5)]), *steps(600, seen(busy=0), start=15)) == 15
+    assert idle_since(*steps(45, STILL)) is None
+    assert idle_since(*steps(60, STILL)) == 0
+    assert idle_since((0, seen(busy=5)), *steps(600, STILL, start=15)) == 15
 
 
 @pytest.mark.parametrize("sign", [seen(busy=1), seen(100, busy=0), seen(), seen(busy=0, others_ran=True)])
 def test_kernels_and_changed_memory_end_it_and_so_does_a_driver_that_cannot_tell(sign):
-    before = steps(600, seen(busy=0))
-    assert idle_since(*before, (615, [sign])) is None
-    assert idle_since(*before, (615, [sign]), *steps(900, seen(sign.used_mib, busy=0), start=630)) == 630
+    assert idle_since(*BEFORE, (615, sign)) is None
+    assert idle_since(*BEFORE, (615, sign), *steps(900, seen(sign.used_mib, busy=0), start=630)) == 630
 
 
 def test_time_that_nobody_measured_does_not_count_as_idle():
-    before = steps(600, seen(busy=0))
-    assert idle_since(*before, (615, []), *steps(900, seen(busy=0), start=630)) == 630
-    assert idle_since(*before, *steps(4260, seen(busy=0), start=4200)) == 4200, "or the clock was set"
-    assert idle_since(*before, *steps(160, seen(busy=0), start=100)) == 100, "or set back"
+    assert idle_since(*BEFORE, (615,), *steps(900, STILL, start=630)) == 630
+    assert idle_since(*BEFORE, *steps(4260, STILL, start=4200)) == 4200, "or the clock was set"
+    assert idle_since(*BEFORE, *steps(160, STILL, start=100)) == 100, "or set back"
 
 
 def test_no_container_of_a_pod_is_idle_while_one_of_them_cannot_be_measured():
-    other = replace(seen(busy=0), name=ContainerName("team", "train", "other"))
-    holders = HOLDERS | {(other.name, 0)}
-    assert idle_since(*steps(600, seen(busy=0)), holders=holders) is None
-    assert idle_since(*steps(600, seen(busy=0), other), holders=holders) == 0
-    of_another_pod = replace(other, name=ContainerName("team", "else", "main"))
-    assert idle_since(*steps(600, seen(busy=0)), holders=HOLDERS | {(of_another_pod.name, 0)}) == 0
+    other = replace(STILL, name=ContainerName("team", "train", "other"))
+    assert idle_since(*BEFORE, holders=HOLDERS | {(other.name, 0)}) is None
+    assert idle_since(*steps(600, STILL, other), holders=HOLDERS | {(other.name, 0)}) == 0
+    assert idle_since(*BEFORE, holders=HOLDERS | {(ContainerName("team", "else", "main"), 0)}) == 0
 
 
 USE = ContainerUse(NAME, 0, 6400, 100, 100, 100, 10, 0)

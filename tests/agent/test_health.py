@@ -92,17 +92,13 @@ def test_a_gpu_is_unhealthy_by_its_xids_and_what_its_driver_answers(watch, state
 
 
 def test_a_driver_without_events_for_a_gpu_is_logged_once(watch, state, registry, capfd):
-    def tells():
-        return registry.get_sample_value(
-            "fraction_injector_agent_gpu_tells_xids", {"gpu": "0", "uuid": "GPU-0"}
-        )
-
+    tells = "fraction_injector_agent_gpu_tells_xids", {"gpu": "0", "uuid": "GPU-0"}
     for _ in range(3):
         watch.take_condition(CARDS[0], GpuCondition(answers=True, tells_xids=False))
-    assert (state.unhealthy, tells()) == ({}, 0)
+    assert (state.unhealthy, registry.get_sample_value(*tells)) == ({}, 0)
     assert capfd.readouterr().err.count("its Xids are not seen") == 1
     watch.take_condition(CARDS[0], WELL)
-    assert tells() == 1
+    assert registry.get_sample_value(*tells) == 1
 
 
 def source_of(*events):
@@ -160,10 +156,8 @@ class SlowDriver(Nvml):
 
 
 async def test_an_agent_that_starts_offers_no_unhealthy_gpu():
-    async with (
-        node_with(card(0, recovery=pynvml.NVML_GPU_RECOVERY_ACTION_GPU_RESET)) as (node, kubelet),
-        running(node, source=SlowDriver()),
-    ):
+    resets = card(0, recovery=pynvml.NVML_GPU_RECOVERY_ACTION_GPU_RESET)
+    async with node_with(resets) as (node, kubelet), running(node, source=SlowDriver()):
         assert await kubelet.until_first_offered("nvidia.com/gpu-0") == 0
 
 

@@ -1,6 +1,7 @@
 """What containers may use and what they use, by the kubelet's books and the GPUs' processes."""
 
 import asyncio
+import shutil
 
 import msgspec
 import pytest
@@ -165,10 +166,8 @@ def test_no_pod_is_idle_that_holds_a_gpu_which_is_not_measured():
 def test_without_the_containers_names_nothing_is_said_of_them_and_of_a_lost_gpu_nothing_at_all():
     samples, state = measured(TWO, card(0, processes=(RunningProcess(10, 5),)), card(1, lost=True))
     assert (state.uses, state.unlimited) == (None, None)
-    assert not [key for key in samples if key[0].startswith("container_memory_used")]
-    assert [key for key in samples if key[0] == "gpu_memory_used_bytes"] == [
-        ("gpu_memory_used_bytes", "0", "GPU-0")
-    ]
+    used_bytes = [key for key in samples if "memory_used_bytes" in key[0]]
+    assert used_bytes == [("gpu_memory_used_bytes", "0", "GPU-0")]
 
 
 def test_programs_of_a_share_without_the_limiter_are_counted_and_their_pod_is_named():
@@ -202,7 +201,6 @@ def test_each_process_is_looked_at_once_and_so_many_at_a_time(tmp_path):
         (tmp_path / str(pid)).mkdir()
         (tmp_path / str(pid) / "maps").write_text(CUDA)
     assert len(check.has_limiter(processes)) == MAX_LOOKS
-    for pid, _ in processes:
-        (tmp_path / str(pid) / "maps").unlink()
+    shutil.rmtree(tmp_path)
     assert len(check.has_limiter(processes)) == MAX_LOOKS
     assert check.has_limiter([(0, SECOND)]) == {}

@@ -10,7 +10,7 @@ import yaml
 from agent.container_use import ContainerUse
 from agent.containers import ContainerName
 from agent.gpu import Gpu
-from agent.kubernetes.gpu_node import MAX_REASON, MAX_TEXT, MAX_UNLIMITED, MAX_USES, manifest
+from agent.kubernetes.gpu_node import MAX_REASON, MAX_TEXT, MAX_UNLIMITED, MAX_USES, WITHOUT_LIMITER, manifest
 from agent.settings import LimiterPart
 from agent.state import HELD, AgentState, Held, Unlimited
 from controller.watch.gpu_node import report_from_object, with_report
@@ -25,17 +25,15 @@ PROFILE = MigProfile("1g.34gb", 1, 1, 34048, (0, 1, 2), 3)
 MIG = Gpu(1, "GPU-b", "NVIDIA A100-80GB", 81920, mig=True)
 
 
-OFFERING = "whole", "offer", "limiter"
-
-
-def reported(*gpus, uses=None, measured=None, missing=None, **known):
+def reported(
+    *gpus, missing=None, shared=(SMALL,), whole=(), offer="device-plugin", limiter=WITHOUT_LIMITER, **known
+):
     """The object that is written of these GPUs, by default SMALL, and such a state."""
-    state = AgentState(known.pop("shared", [SMALL]))
+    state = AgentState(shared)
     state.set_registration("gpu-0", missing)
-    state.uses, state.uses_measured = uses, measured
-    offering = {name: known.pop(name) for name in OFFERING if name in known}
     for name, value in known.items():
         setattr(state, name, value)
+    offering = {"whole": whole, "offer": offer, "limiter": limiter}
     return manifest("gpu-1", "uid-1", gpus or [SMALL], state, "boot-1", **offering)
 
 
@@ -46,9 +44,10 @@ def status(*gpus, **known):
 @pytest.mark.parametrize(("memory", "reserved"), [(40960, 583), (16384, 450), (81920, 1024)])
 def test_a_card_is_what_its_label_says_whatever_the_driver_keeps_of_it(memory, reserved):
     """GPU feature discovery writes all of the memory into the label, and placing compares the two."""
-    found = report_from_object(reported(replace(SMALL, memory_mib=memory, reserved_mib=reserved)))
+    card = replace(SMALL, memory_mib=memory, reserved_mib=reserved)
     labels = {GPU_MEMORY_LABEL: str(memory), GPU_PRODUCT_LABEL: "NVIDIA-A100-40GB"}
-    node = with_report(gpu_node("gpu-1", 1, memory, labels=labels), found, "serving")
+    known = gpu_node("gpu-1", 1, memory, labels=labels)
+    node = with_report(known, report_from_object(reported(card)), "serving")
     assert node.cards == ((0, memory),)
     assert layout(node) is None
 
@@ -103,11 +102,10 @@ def test_the_schema_knows_every_field_that_is_written():
         driver_limits=HELD,
         limiter=LimiterPart("hami-core"),
         uses=[use("a", idle_since=0)],
-        measured=60,
+        uses_measured=60,
         offer="dra",
     )
     assert found.keys() == known.keys()
-    assert found["limit"] == "driver and hami-core"
     assert found["gpus"][0].keys() == known["gpus"]["items"]["properties"].keys()
     assert found["migProfiles"][0].keys() == known["migProfiles"]["items"]["properties"].keys()
     for name in ("unlimited", "usage"):
@@ -117,17 +115,23 @@ def test_the_schema_knows_every_field_that_is_written():
     assert known["usage"]["properties"]["containers"]["maxItems"] == MAX_USES
 
 
-def test_a_limiter_that_is_the_driver_limits_nothing_where_the_driver_does_not():
-    limiter = LimiterPart("nvidia-driver", (("NVIDIA_GPU_MEMORY_LIMIT", "{memory_mib}"),))
-    found = status(driver_limits="not used: Function Not Found", limiter=limiter)
-    assert (found["driverLimits"], found.get("limit")) == ("Function Not Found", None)
-    assert status(driver_limits=HELD, limiter=limiter)["limit"] == "driver"
+DRIVER = LimiterPart("nvidia-driver", (("NVIDIA_GPU_MEMORY_LIMIT", "{memory_mib}"),))
+LACKS = "not used: Function Not Found"
 
 
-def test_a_node_without_shares_has_nothing_that_limits_them():
-    """No card of it lacks the driver's hook, because it has none to share."""
-    found = status(MIG, shared=[], driver_limits=HELD, limiter=LimiterPart("hami-core"))
-    assert not found.keys() & {"limit", "driverLimits"}
+@pytest.mark.parametrize(
+    ("gpus", "known", "limited"),
+    [
+        ([SMALL], {"driver_limits": LACKS, "limiter": DRIVER}, ("Function Not Found", None)),
+        ([SMALL], {"driver_limits": HELD, "limiter": DRIVER}, (HELD, "driver")),
+        ([SMALL], {"driver_limits": HELD, "limiter": LimiterPart("hami")}, (HELD, "driver and hami")),
+        # No card of a node without shares lacks the driver's hook.
+        ([MIG], {"shared": (), "driver_limits": HELD, "limiter": LimiterPart("hami")}, (None, None)),
+    ],
+)
+def test_what_limits_shares_is_reported(gpus, known, limited):
+    found = status(*gpus, **known)
+    assert (found.get("driverLimits"), found.get("limit")) == limited
 
 
 def unlimited(pod):
@@ -142,7 +146,7 @@ def test_what_containers_use_is_counted_and_the_first_are_named():
     """A time that the driver does not report is not written."""
     last = use("pod-1", busy_percent=None, idle_since=60)
     more = [use(f"pod-{number}") for number in range(2, MAX_USES + 1)]
-    found = status(uses=[*more, last, use("pod-0")], measured=180)["usage"]
+    found = status(uses=[*more, last, use("pod-0")], uses_measured=180)["usage"]
     assert (found["count"], len(found["containers"])) == (MAX_USES + 1, MAX_USES)
     pod = {"namespace": "team", "container": "main", "gpu": 0, "memoryMiB": 5120, "usedMiB": 100}
     pod |= {"peakMiB": 300, "p95MiB": 200, "since": "1970-01-01T00:00:00Z"}

@@ -24,26 +24,15 @@ TIME = "2026-11-23T00:00:00Z"
 
 
 class ApiServer:
-    """Keeps slices and claims, and fails while the test says so.
-
-    Attributes:
-        slices: By name.
-        claims: By namespace and name.
-        dropped: Fields of devices whose feature gates are off.
-        writes: Of slices.
-        is_away: Whether it answers nothing.
-        cordon: Numbers of the cards that the Node's annotation names.
-        looks: How often slices were listed.
-        refused: How often it did not answer.
-    """
+    """Keeps slices by name, and claims by namespace and name; while it is away it answers nothing."""
 
     def __init__(self, **slices: dict[str, Any]) -> None:
         self.slices = slices
-        self.claims: dict[tuple[str, str], dict[str, Any]] = {}
-        self.dropped: set[str] = set()
         self.writes: list[dict[str, Any]] = []
+        self.claims: dict[tuple[str, str], dict[str, Any]] = {}
+        self.dropped: set[str] = set()  # fields of devices whose feature gates are off
+        self.cordon = ""  # numbers of the cards that the Node's annotation names
         self.is_away = False
-        self.cordon = ""
         self.looks = self.refused = 0
 
     def get(self, path: str) -> dict[str, Any]:
@@ -52,11 +41,9 @@ class ApiServer:
         if path.startswith(f"{RESOURCE_SLICES_PATH}?"):
             self.looks += 1
             [selector] = parse_qs(urlsplit(path).query)["fieldSelector"]
-            wanted = {each.removeprefix("spec.") for each in selector.split(",")}
+            wanted = [each.removeprefix("spec.").split("=") for each in selector.split(",")]
             found = self.slices.values()
-            fits = [
-                each for each in found if wanted <= {f"{key}={value}" for key, value in each["spec"].items()}
-            ]
+            fits = [each for each in found if all(each["spec"].get(key) == value for key, value in wanted)]
             return {"items": deepcopy(fits)}
         if path == f"/api/v1/nodes/{NODE}":
             return {"metadata": {"uid": "node-uid", "annotations": {"clearml-injector/cordon": self.cordon}}}
@@ -95,14 +82,11 @@ class ApiServer:
     ):
         """Allocate a claim of our DeviceClass, and reserve it for a pod."""
         results = [result(**each) for each in granted]
-        allocation = {"devices": {"results": results, **devices}}
+        reserved = [{"resource": "pods", "name": "pod", "uid": pod}]
         self.claims["default", name] = {
             "metadata": {"namespace": "default", "name": name, "uid": uid},
-            "spec": {"devices": {"requests": _requests({each["request"] for each in results})}},
-            "status": {
-                "allocation": allocation,
-                "reservedFor": [{"resource": "pods", "name": "pod", "uid": pod}],
-            },
+            "spec": {"devices": {"requests": [_request(each["request"]) for each in results]}},
+            "status": {"allocation": {"devices": {"results": results, **devices}}, "reservedFor": reserved},
         }
 
     @property
@@ -117,31 +101,20 @@ class ApiServer:
             raise ApiServerError("GET: connection refused")
 
 
-def _requests(names: set[str]) -> list[dict[str, Any]]:
-    """Requests, and their alternatives, of our DeviceClass."""
-    found: dict[str, dict[str, Any]] = {}
-    for each in sorted(names):
-        name, _, alternative = each.partition("/")
-        made = found.setdefault(name, {"name": name})
-        if alternative:
-            made.setdefault("firstAvailable", []).append({"name": alternative, "deviceClassName": DRIVER})
-        else:
-            made["exactly"] = {"deviceClassName": DRIVER}
-    return list(found.values())
+def _request(name: str) -> dict[str, Any]:
+    """A request of our DeviceClass, or one with an alternative of it."""
+    name, _, alternative = name.partition("/")
+    of_class = {"deviceClassName": DRIVER}
+    return {"name": name} | (
+        {"firstAvailable": [{"name": alternative, **of_class}]} if alternative else {"exactly": of_class}
+    )
 
 
 def result(device: str = "gpu-0", share: str | None = None, **more: Any) -> dict[str, Any]:
     """A result of an allocation, as the scheduler writes it."""
     consumed = {"consumedCapacity": {"share": share}} if share is not None else {}
-    return {
-        "request": "gpu",
-        "driver": DRIVER,
-        "pool": NODE,
-        "device": device,
-        "shareID": "share-1",
-        **consumed,
-        **more,
-    }
+    known = {"request": "gpu", "driver": DRIVER, "pool": NODE, "device": device, "shareID": "share-1"}
+    return {**known, **consumed, **more}
 
 
 class DraKubelet:
