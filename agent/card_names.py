@@ -31,17 +31,16 @@ class CardNames:
         Raises:
             CdiError: a card has none.
         """
-        files = await asyncio.to_thread(self._stamps)
-        if files != self._files:
-            self._found = await asyncio.to_thread(card_devices, map(Path, self._dirs))
-            self._files = files
+        await asyncio.to_thread(self._read_files)
         self.names.update(choose_names(self._found, gpus, self._dirs))
         self.limit_hooks = {
             uuid: hook for uuid, name in self.names.items() if (hook := self._found.get(name)) is not None
         }
 
-    def _stamps(self) -> Files:
-        return stamps_of(self._dirs, lambda name: not name.startswith((FILE_PREFIX, CLAIM_FILE_PREFIX)))
+    def _read_files(self) -> None:
+        files = stamps_of(self._dirs, lambda name: not name.startswith((FILE_PREFIX, CLAIM_FILE_PREFIX)))
+        if files != self._files:
+            self._found, self._files = card_devices(map(Path, self._dirs)), files
 
 
 def choose_names(found: CardDevices, gpus: Iterable[Gpu], dirs: Collection[str]) -> dict[str, str]:

@@ -151,7 +151,8 @@ class DraPlugin:
             # In this order nothing is on the node that a restarted agent does not know.
             await asyncio.to_thread(self._checkpoint.put, named.uid, claim)
             limits = await asyncio.to_thread(self._specifications.write, named.uid, claim)
-        self._log.info("prepared", **_name(named), devices=[_fields(each) for each in claim.devices])
+        limited = [{"device": each.device, "memory_mib": each.memory_mib} for each in claim.devices]
+        self._log.info("prepared", **_name(named), devices=limited)
         return [self._device(each, limit) for each, limit in zip(claim.devices, limits, strict=True)]
 
     def _found(self, namespace: str, name: str) -> dict[str, Any]:
@@ -191,7 +192,3 @@ class DraPlugin:
 
 def _name(claim: dra_pb2.Claim) -> dict[str, str]:
     return {"namespace": claim.namespace, "claim": claim.name}
-
-
-def _fields(device: PreparedDevice) -> dict[str, object]:
-    return {"device": device.device, "memory_mib": device.memory_mib}

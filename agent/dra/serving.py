@@ -50,9 +50,8 @@ class DraOffer:
 
     def __init__(self, agent: Agent, preparation: Preparation, api: ApiServerClient) -> None:
         self._agent = agent
-        self._options, self._state, self._metrics = agent.options, agent.state, agent.metrics
+        self._state = agent.state
         self._preparation = preparation
-        self._kubelet = agent.kubelet
         self._prepared: PreparedClaims | None = None
         """None until the node is prepared."""
         slices = HeldSlices(agent, are_offered=False)
@@ -88,7 +87,7 @@ class DraOffer:
 
     def _finish(self) -> DraPlugin:
         """Return what answers the kubelet, on a prepared node, with the claims of before."""
-        options = self._options
+        options = self._agent.options
         gpus = {gpu.uuid: gpu for gpu in self._state.gpus}
         directory = Path(options.cdi_dirs[-1])
         specifications = ClaimSpecifications(
@@ -152,7 +151,7 @@ class DraOffer:
             self._again.set()  # a kubelet that starts removes the slices of its node
         elif why != self._registered:
             self._log.warning("not registered", driver=DRIVER, reason=why)
-        self._metrics.registered(DRIVER, well=why is None)
+        self._agent.metrics.registered(DRIVER, well=why is None)
         self._registered = why
         self._show()
 
@@ -230,7 +229,7 @@ class DraOffer:
     async def _look(self) -> None:
         """Withdraw cards that a device plugin offers, or that a pod has from one."""
         try:
-            counted, holders = await self._kubelet.allocatable(), await self._kubelet.holders()
+            counted, holders = await self._agent.kubelet.allocatable(), await self._agent.kubelet.holders()
         except KubeletError as error:
             if self._unknown is not None:
                 self._unknown = f"the kubelet has not reported its allocations: {error}"

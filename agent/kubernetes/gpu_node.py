@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agent.container_use import ContainerUse
+from agent.containers import ContainerName
 from agent.driver_limits import LIMIT
 from agent.gpu import Gpu
 from agent.options import UNUSED, Offer
@@ -117,17 +118,12 @@ def _profiles(gpus: Collection[Gpu]) -> list[dict[str, Any]]:
 
 def _unlimited(found: Collection[Unlimited]) -> dict[str, Any]:
     first = sorted(found, key=lambda each: (each.namespace, each.pod, each.container, each.gpu))
-    named = [
-        {
-            "namespace": each.namespace,
-            "pod": each.pod,
-            "container": each.container,
-            "gpu": each.gpu,
-            "memoryMiB": each.memory_mib,
-        }
-        for each in first[:MAX_UNLIMITED]
-    ]
-    return {"count": len(found), "containers": named}
+    named = [_container(ContainerName(each.namespace, each.pod, each.container), each) for each in first]
+    return {"count": len(found), "containers": named[:MAX_UNLIMITED]}
+
+
+def _container(name: ContainerName, share: Unlimited | ContainerUse) -> dict[str, Any]:
+    return {**asdict(name), "gpu": share.gpu, "memoryMiB": share.memory_mib}
 
 
 def _usage(found: Collection[ContainerUse], measured: int | None) -> dict[str, Any]:
@@ -140,11 +136,7 @@ def _usage(found: Collection[ContainerUse], measured: int | None) -> dict[str, A
 
 def _use(use: ContainerUse) -> dict[str, Any]:
     written: dict[str, Any] = {
-        "namespace": use.name.namespace,
-        "pod": use.name.pod,
-        "container": use.name.container,
-        "gpu": use.gpu,
-        "memoryMiB": use.memory_mib,
+        **_container(use.name, use),
         "usedMiB": use.used_mib,
         "peakMiB": use.peak_mib,
         "p95MiB": use.p95_mib,

@@ -46,13 +46,8 @@ class UnlimitedEvents:
                 self._log.warning("an Event is not written", pod=each.pod, error=str(error))
                 continue
             self._written |= {each}
-            self._log.warning(
-                "programs run without their limiter",
-                namespace=each.namespace,
-                pod=each.pod,
-                container=each.container,
-                gpu=each.gpu,
-            )
+            of_pod = {"namespace": each.namespace, "pod": each.pod, "container": each.container}
+            self._log.warning("programs run without their limiter", **of_pod, gpu=each.gpu)
 
 
 def _event(found: Unlimited) -> dict[str, object]:
