@@ -45,35 +45,33 @@ def serve(tmp_path):
     server.stop(None).wait()
 
 
-def asked(monkeypatch, socket, file):
-    monkeypatch.setattr(sys, "argv", ["ask_runtime", str(socket), str(file)])
-    return ask_runtime.main()
-
-
-def test_the_agent_reads_what_was_written(serve, tmp_path, monkeypatch):
+@pytest.fixture
+def asked(monkeypatch, tmp_path):
+    """Ask on a socket; return the exit code and what the agent reads."""
     file = tmp_path / "runtime"
-    assert asked(monkeypatch, serve(Containerd(config=ON)), file) == 0
-    options = AgentOptions(runtime_file=str(file))
-    assert stated_runtime(options) == Runtime("containerd://v2.2.1", cdi=True)
+
+    def ask(socket):
+        monkeypatch.setattr(sys, "argv", ["ask_runtime", str(socket), str(file)])
+        return ask_runtime.main(), stated_runtime(AgentOptions(runtime_file=str(file)))
+
+    return ask
 
 
 @pytest.mark.parametrize(
-    "info",
+    ("info", "cdi"),
     [
-        {},
-        {"config": '{"enableCDI": "yes"}'},
-        {"config": "no JSON"},
-        {"config": '{"runtime": {"enableCDI": true}}'},
+        ({"config": ON}, True),
+        ({}, None),
+        ({"config": '{"enableCDI": "yes"}'}, None),
+        ({"config": "no JSON"}, None),
+        ({"config": '{"runtime": {"enableCDI": true}}'}, None),
     ],
     ids=str,
 )
-def test_a_configuration_that_does_not_name_cdi_says_nothing_of_it(serve, info):
-    assert ask_runtime.ask(str(serve(Containerd(**info)))) == Runtime("containerd://v2.2.1", cdi=None)
+def test_the_agent_reads_what_the_runtime_says_of_cdi(asked, serve, info, cdi):
+    assert asked(serve(Containerd(**info))) == (0, Runtime("containerd://v2.2.1", cdi=cdi))
 
 
-def test_without_an_answer_nothing_is_written(tmp_path, monkeypatch, capsys):
-    file = tmp_path / "runtime"
-    assert asked(monkeypatch, tmp_path / "none.sock", file) == 1
+def test_without_an_answer_nothing_is_written(asked, tmp_path, capsys):
+    assert asked(tmp_path / "none.sock") == (1, None)
     assert "the container runtime does not answer on" in capsys.readouterr().err
-    assert not file.exists()
-    assert stated_runtime(AgentOptions(runtime_file=str(file))) is None

@@ -17,20 +17,14 @@ def test_a_link_that_leads_nowhere_hides_no_other_file(tmp_path):
     }
 
 
-@pytest.fixture
-def full_disk():
-    """No file may have more than a page."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-@pytest.mark.usefixtures("full_disk")
 def test_what_a_full_disk_did_not_take_is_as_it_was(tmp_path):
-    file = tmp_path / "file.json"
+    file, (soft, hard) = tmp_path / "file.json", resource.getrlimit(resource.RLIMIT_FSIZE)
     write_whole(file, b"before")
-    with pytest.raises(OSError, match="File too large"):
-        write_whole(file, b"x" * 5000)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write_whole(file, b"x" * 5000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert file.read_bytes() == b"before"
     assert list(tmp_path.iterdir()) == [file]

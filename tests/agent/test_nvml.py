@@ -75,12 +75,12 @@ def test_a_card_without_memory_of_its_own_has_the_mib_that_are_configured(node, 
         assert configured.use_of("GPU-0").used_mib == 512
 
 
-def test_a_card_in_mig_mode_says_what_it_can_be_divided_into(node, source):
+def test_a_card_in_mig_mode_says_what_it_can_be_divided_into(node, source, monkeypatch):
     card = replace(SECOND, memory_mib=81920, mig=True)
     node.write_gpus(replace(card, uuid="GPU-0", mig=False), card)
-    divided = [gpu.mig_profiles for gpu in source.list_gpus()]
-    assert divided[0] == ()
-    found = {each.name: (each.compute, each.memory, each.mib, each.starts) for each in divided[1]}
+    whole, divided = source.list_gpus()
+    assert whole.mig_profiles == ()
+    found = {each.name: (each.compute, each.memory, each.mib, each.starts) for each in divided.mig_profiles}
     assert found == {
         "1g.10gb": (1, 1, 10240, (0, 1, 2, 3, 4, 5, 6)),
         "2g.20gb": (2, 2, 20480, (0, 2, 4)),
@@ -89,22 +89,15 @@ def test_a_card_in_mig_mode_says_what_it_can_be_divided_into(node, source):
         "7g.80gb": (7, 8, 81920, (0,)),
     }
 
-
-def test_profiles_are_the_same_where_the_driver_counts_three_places_for_each_memory_slice(
-    node, source, monkeypatch
-):
-    """As nvidia-smi prints them of an RTX PRO 6000: {0,3,6,9}:3 for a quarter of the card."""
-
     def thrice(device, profile, found, count, ask=pynvml.nvmlDeviceGetGpuInstancePossiblePlacements):
         answer = ask(device, profile, found, count)
         for each in found or ():
             each.start, each.size = 3 * each.start, 3 * each.size
         return answer
 
-    node.write_gpus(replace(SECOND, uuid="GPU-0", memory_mib=81920, mig=True))
-    [plain] = source.list_gpus()
+    # As nvidia-smi prints them of an RTX PRO 6000: {0,3,6,9}:3 for a quarter of the card.
     monkeypatch.setattr(pynvml, "nvmlDeviceGetGpuInstancePossiblePlacements", thrice)
-    assert source.list_gpus()[0].mig_profiles == plain.mig_profiles
+    assert source.list_gpus()[1].mig_profiles == divided.mig_profiles
 
 
 def test_a_lost_gpu_is_listed_if_it_ever_answered_and_takes_no_other_away(node, source):

@@ -1,7 +1,6 @@
 """The agent as a DRA driver, as a kubelet and an API server meet it."""
 
 import asyncio
-import contextlib
 import json
 import threading
 from dataclasses import replace
@@ -12,16 +11,7 @@ import pytest
 from agent.dra.specifications import ClaimSpecifications
 from agent.files import BOOT_ID
 from kube.dra import DRIVER
-from tests.agent.support.dra import (
-    NODE,
-    OTHER,
-    UID,
-    DraKubelet,
-    claim_file,
-    dra_node,
-    offered,
-    registered,
-)
+from tests.agent.support.dra import NODE, OTHER, UID, DraKubelet, claim_file, dra_node, offered, registered
 from tests.agent.support.kubelet import PATIENCE_S
 from tests.agent.support.node import HAMI, PER_GPU, card, ready, running, until, until_says
 
@@ -185,31 +175,24 @@ async def test_what_is_written_again_is_written_in_a_thread_and_never_after_it_w
         assert threading.main_thread() not in writers
 
 
-@contextlib.asynccontextmanager
-async def device_plugin_on(node):
-    """The same agent, which offers by device plugins."""
-    before = node.options
-    node.options = replace(before, offer="device-plugin")
-    async with running(node) as process:
-        yield process
-    node.options = before
-
-
 async def test_a_device_plugin_offers_nothing_while_pods_have_cards_by_claims_or_may_have():
     async with dra_node(card(0)) as (node, _, server):
+        as_driver, as_plugin = node.options, replace(node.options, offer="device-plugin")
         server.add_claim({"share": None})
         async with registered(node, server) as kubelet:
             await kubelet.prepare()
-        file = node.root / "state/private/claims.json"
+        node.options, file = as_plugin, node.root / "state/private/claims.json"
         for content in (file.read_text(), '{"sha256": "0', None):
             file.unlink()
             if content is not None:
                 file.write_text(content)
-            async with device_plugin_on(node) as process:
+            async with running(node) as process:
                 await until_says(process, "drain the node")
+        node.options = as_driver
         async with registered(node, server) as kubelet:
             await kubelet.unprepare()
-        async with device_plugin_on(node) as process:
+        node.options = as_plugin
+        async with running(node) as process:
             await until_says(process, None)
 
 

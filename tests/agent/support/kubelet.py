@@ -107,15 +107,10 @@ class FakeKubelet:
         self, *given: tuple[str, str, str, list[str], str | api.ContainerAllocateResponse | None]
     ) -> None:
         """Write the file of what containers were given: pod, container, resource, ids, and answer."""
+        keys = "PodUID", "ContainerName", "ResourceName", "DeviceIDs", "AllocResp"
         entries = [
-            {
-                "PodUID": pod,
-                "ContainerName": container,
-                "ResourceName": resource,
-                "DeviceIDs": {"-1": ids},
-                "AllocResp": base64.b64encode(_answer(answer)).decode(),
-            }
-            for pod, container, resource, ids, answer in given
+            dict(zip(keys, (*names, {"-1": ids}, base64.b64encode(_answer(answer)).decode()), strict=True))
+            for *names, ids, answer in given
         ]
         content = {"Data": {"PodDeviceEntries": entries, "RegisteredDevices": {}}, "Checksum": 1}
         (self.root / "device-plugins" / "kubelet_internal_checkpoint").write_text(json.dumps(content))

@@ -54,6 +54,14 @@ _OF_CARD = {
     "nvmlDeviceGetCudaComputeCapability": lambda card: tuple(map(int, card.capability.split("."))),
     "nvmlDeviceGetArchitecture": lambda card: {"8.0": nvml.NVML_DEVICE_ARCH_AMPERE}[card.capability],
     "nvmlDeviceGetPciInfo": lambda card: Answer(busId=f"0000{card.bus}".upper()),
+    "nvmlDeviceGetMigMode": lambda card: _refuse(card.mig is None) or [int(card.mig), int(card.mig)],
+    "nvmlDeviceGetUtilizationRates": lambda card: _refuse(card.mig) or Answer(gpu=card.busy_percent),
+    "nvmlDeviceGetComputeRunningProcesses": lambda card: [
+        Answer(pid=each.pid, usedGpuMemory=None if each.used_mib is None else each.used_mib * MIB)
+        for each in card.processes
+    ],
+    "nvmlDeviceGetProcessUtilization": lambda card, since: _samples(card, SAMPLES_OF_OLD, since),
+    "nvmlDeviceGetProcessesUtilizationInfo": lambda card, since: _samples(card, SAMPLES_OF_NEW, since),
 }
 
 
@@ -103,11 +111,6 @@ class NvmlLibrary:
         return self._card(self.node.cards[index].uuid).uuid
 
     @_of_card
-    def nvmlDeviceGetMigMode(self, card):
-        _refuse(card.mig is None)
-        return [int(card.mig), int(card.mig)]
-
-    @_of_card
     def nvmlDeviceGetGpuInstanceProfileInfo(self, card, profile, version):
         _refuse(card.mig is None or profile >= len(SLICES))
         compute, memory = SLICES[profile]
@@ -130,11 +133,6 @@ class NvmlLibrary:
         return Answer(total=total, reserved=reserved, used=(kept + card.used_mib) * MIB)
 
     @_of_card
-    def nvmlDeviceGetUtilizationRates(self, card):
-        _refuse(card.mig)
-        return Answer(gpu=card.busy_percent)
-
-    @_of_card
     def nvmlDeviceGetFieldValues(self, card, fields):
         assert fields == [nvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION]
         error = nvml.NVML_ERROR_NOT_SUPPORTED if card.recovery is None else nvml.NVML_SUCCESS
@@ -144,19 +142,6 @@ class NvmlLibrary:
     def nvmlDeviceGetMemoryLimits_v1(self, card, limits):
         if self.node.limits:
             raise nvml.NVMLError(self.node.limits)
-
-    @_of_card
-    def nvmlDeviceGetComputeRunningProcesses(self, card):
-        used = [(each.pid, each.used_mib) for each in card.processes]
-        return [Answer(pid=pid, usedGpuMemory=None if mib is None else mib * MIB) for pid, mib in used]
-
-    @_of_card
-    def nvmlDeviceGetProcessUtilization(self, card, since):
-        return _samples(card, SAMPLES_OF_OLD, since)
-
-    @_of_card
-    def nvmlDeviceGetProcessesUtilizationInfo(self, card, since):
-        return _samples(card, SAMPLES_OF_NEW, since)
 
     @_function
     def nvmlEventSetCreate(self):
@@ -221,6 +206,8 @@ def _samples(card: Card, function: int, since: int) -> list[Answer]:
 def in_use(library: NvmlLibrary) -> Iterator[None]:
     """Have `pynvml` in this process be a driver while the context is open."""
     functions = {name: each for name, each in vars(NvmlLibrary).items() if name.startswith("nvml")}
-    functions |= {name: _of_card(lambda _, card, each=each: each(card)) for name, each in _OF_CARD.items()}
+    functions |= {
+        name: _of_card(lambda _, *given, each=each: each(*given)) for name, each in _OF_CARD.items()
+    }
     with mock.patch.multiple(nvml, **{name: each.__get__(library) for name, each in functions.items()}):
         yield
