@@ -128,24 +128,15 @@ class AgentProcess:
         for gpu in await asyncio.to_thread(self._source.list_gpus):
             is_left_out = gpu.mig or not is_divided(gpu, options.divide)
             what = "GPU is in MIG mode: left out" if gpu.mig else "GPU stays whole: left out"
-            fields = {
-                name: getattr(gpu, name) for name in ("index", "uuid", "model", "memory_mib", "numa_node")
-            }
-            self._log.info(what if is_left_out else "GPU", **fields)
+            logged = "index", "uuid", "model", "memory_mib", "numa_node"
+            self._log.info(what if is_left_out else "GPU", **{name: getattr(gpu, name) for name in logged})
             offered += [] if is_left_out else [gpu]
         self.state = AgentState(offered)
         lacking = await asyncio.to_thread(self._source.why_no_driver_limits)
         self._log.info("limits by the driver", offered=lacking is None, reason=lacking)
-        return Agent(
-            options,
-            self._policy,
-            self.state,
-            self._source,
-            Kubelet(Path(options.kubelet_dir)),
-            AgentMetrics(self._registry),
-            self._registry,
-            lacking,
-        )
+        kubelet, metrics = Kubelet(Path(options.kubelet_dir)), AgentMetrics(self._registry)
+        of_process = self.state, self._source, kubelet, metrics, self._registry
+        return Agent(options, self._policy, *of_process, lacking)
 
     def _tasks_of(self, agent: Agent) -> list[BackgroundTask]:
         options, state = agent.options, agent.state

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+from unittest import mock
 
 import msgspec
 import pytest
@@ -135,16 +136,11 @@ def test_nobody_is_said_to_use_nothing_while_a_process_may_be_theirs():
 
 
 def are_alone(*given):
-    """Whether each share's idle time counts, by pod."""
-    return {use.name.pod: use.idle_since is not None for use in of_one_pod(*given)[1].uses}
+    """Whether each share's idle time counts, which is at once, by pod."""
+    with mock.patch("agent.container_use.IDLE_SECONDS", 0):
+        return {use.name.pod: use.idle_since is not None for use in of_one_pod(*given)[1].uses}
 
 
-@pytest.fixture
-def idles_at_once(monkeypatch):
-    monkeypatch.setattr("agent.container_use.IDLE_SECONDS", 0)
-
-
-@pytest.mark.usefixtures("idles_at_once")
 def test_nobody_is_idle_while_a_process_that_may_be_theirs_runs_kernels():
     still = RunningProcess(10, 5120)
     working = still, RunningProcess(12, 100, 10)
@@ -155,7 +151,6 @@ def test_nobody_is_idle_while_a_process_that_may_be_theirs_runs_kernels():
     assert of_node == {"train": False, "idle": False}, "it may run kernels of others"
 
 
-@pytest.mark.usefixtures("idles_at_once")
 def test_no_pod_is_idle_that_holds_a_gpu_which_is_not_measured():
     whole = {("train", "other"): {"nvidia.com/gpu": ["GPU-strange"]}}
     assert are_alone(TWO | whole, {10: CUDA}) == {"train": False, "idle": True}
