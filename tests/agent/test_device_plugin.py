@@ -1,11 +1,14 @@
 """The device plugin, as a kubelet meets it over its sockets."""
 
 import grpc
+import msgspec
 import pytest
 
 from agent.limits import loader_list
+from agent.settings import LimiterPart
 from tests.agent.support.node import (
     HAMI,
+    PER_GPU,
     POOLED,
     card,
     ids,
@@ -119,6 +122,43 @@ async def test_a_library_that_was_replaced_is_put_back_before_it_is_used_or_not_
         for call in (kubelet.allocate, kubelet.pre_start):
             with pytest.raises(grpc.aio.AioRpcError, match="cannot be written: Is a directory"):
                 await call(FIRST, *ids(0, 0))
+
+
+HALF = ids(0, 4, 5, 6, 7)
+"""Of a card with eight slices; of one with four, the kubelet would take no slice for allocated."""
+
+
+@pytest.mark.parametrize("limiter", [HAMI, LimiterPart("none")], ids=["limited here", "limited at admission"])
+@pytest.mark.parametrize("size", [4, 16])
+async def test_a_card_with_slices_of_another_size_gets_no_new_pod_until_they_have_ended(
+    size, limiter, monkeypatch
+):
+    monkeypatch.setattr("agent.usage.PERIOD_SECONDS", 0.01)
+    eighths = msgspec.structs.replace(PER_GPU, limiter=limiter)
+    async with node_with(card(0)) as (node, kubelet):
+        async with running(node, eighths):
+            await kubelet.until_offered(FIRST)
+            answer = await kubelet.allocate(FIRST, *HALF)
+        kubelet.write_checkpoint(("uid", "main", FIRST, HALF, answer))
+        kubelet.held["old", "main"] = {FIRST: HALF}
+        kubelet.first_devices.clear()
+        async with running(node, msgspec.structs.replace(eighths, slices_per_gpu=size)) as process:
+            assert await kubelet.until_first_offered(FIRST) == 0
+            assert "pods hold slices of it from when it had 8" in process.state.unhealthy["GPU-0"]
+            # The kubelet's file says it until the next pod; its books do not.
+            kubelet.held.clear()
+            await kubelet.until_offered(FIRST, size)
+
+
+async def test_without_pod_resources_the_kubelets_file_says_which_slices_are_of_another_size(monkeypatch):
+    monkeypatch.setattr("agent.usage.PERIOD_SECONDS", 0.01)
+    async with node_with(card(0)) as (node, kubelet):
+        kubelet.write_checkpoint(("uid", "main", FIRST, HALF, "8"))
+        kubelet.lists = False
+        async with running(node, msgspec.structs.replace(PER_GPU, slices_per_gpu=16)):
+            assert await kubelet.until_first_offered(FIRST) == 0
+            kubelet.write_checkpoint(("uid", "main", FIRST, HALF, None))  # what does not say its size
+            await kubelet.until_offered(FIRST, 16)
 
 
 async def test_our_specification_is_written_again_after_it_was_removed():

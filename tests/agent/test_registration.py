@@ -8,16 +8,7 @@ import msgspec
 
 from agent.kubelet_api import deviceplugin_pb2 as api
 from tests.agent.support.kubelet import FakeKubelet, kubelet_in, until
-from tests.agent.support.node import (
-    PER_GPU,
-    card,
-    node_folder,
-    node_with,
-    ready,
-    running,
-    served,
-    until_says,
-)
+from tests.agent.support.node import PER_GPU, card, node_folder, node_with, ready, running, served, until_says
 
 NAME = "nvidia.com/gpu-0"
 

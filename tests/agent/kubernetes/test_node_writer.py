@@ -88,18 +88,14 @@ def test_an_object_that_may_have_been_deleted_is_written_again(monkeypatch):
     assert first == second
 
 
-def test_an_agent_that_ends_withdraws_its_report():
-    *_, (_, before), (_, last) = writes(Api(), register, 2)
+def test_an_agent_that_ends_withdraws_its_report(tmp_path):
+    (tmp_path / BOOT_ID).parent.mkdir(parents=True)
+    (tmp_path / BOOT_ID).write_text("6f0c2d3e-1111-4222-8333-444455556666\n")
+    *_, (_, before), (_, last) = writes(Api(), register, 2, proc=tmp_path)
     assert (before["registered"], last["registered"]) == (True, False)
     assert last["missing"] == "the agent has ended: look for its pod on the node"
     assert last["gpus"] == before["gpus"]
-
-
-def test_the_nodes_boot_is_reported(tmp_path):
-    (tmp_path / BOOT_ID).parent.mkdir(parents=True)
-    (tmp_path / BOOT_ID).write_text("6f0c2d3e-1111-4222-8333-444455556666\n")
-    [(_, status)] = writes(Api(), proc=tmp_path)
-    assert status["bootID"] == "6f0c2d3e-1111-4222-8333-444455556666"
+    assert before["bootID"] == "6f0c2d3e-1111-4222-8333-444455556666"
 
 
 def test_the_object_of_a_recreated_node_is_written_when_its_kubelet_has_restarted(monkeypatch):

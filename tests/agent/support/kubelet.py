@@ -32,29 +32,26 @@ class FakeKubelet:
 
     As the real one it calls a plugin back before it answers Register, takes the newest plugin of a name
     without a word to the one before, and drops what is registered under a name when a stream of it ends.
-
-    Attributes:
-        devices: Health by device id, by resource; a test adds those of other plugins.
-        first_devices: What was said first.
-        topology: NUMA nodes of the first device, by resource.
-        may_list: Cleared, pod-resources does not answer.
-        lists: False, pod-resources answers with an error.
-        registrations: Endpoints in their order, by resource.
-        held: What pod-resources says: (pod, container) to device ids by resource.
-        claims: Likewise, to names of claims.
     """
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.devices: dict[str, dict[str, str]] = {}
+        """Health by device id, by resource; a test adds those of other plugins."""
         self.first_devices: dict[str, dict[str, str]] = {}
         self.topology: dict[str, list[int]] = {}
+        """NUMA nodes of the first device, by resource."""
         self.may_list = asyncio.Event()
+        """Cleared, pod-resources does not answer."""
         self.may_list.set()
         self.lists = True
+        """False, pod-resources answers with an error."""
         self.registrations: dict[str, list[str]] = {}
+        """Endpoints in their order, by resource."""
         self.held: dict[tuple[str, str], dict[str, list[str]]] = {}
+        """What pod-resources says: (pod, container) to device ids by resource."""
         self.claims: dict[tuple[str, str], list[str]] = {}
+        """Likewise, to names of claims."""
         self._stubs: dict[str, Stub] = {}
         self._followers: set[asyncio.Task[None]] = set()
         self._server: grpc.aio.Server | None = None

@@ -79,13 +79,7 @@ def agent_with(
 
 
 class AgentNode:
-    """A node's folders, with an agent and a kubelet on them.
-
-    Attributes:
-        library: Of the driver, for this process.
-        cards: The file of cards, for processes that use the library in C.
-        options: Of the agent.
-    """
+    """A node's folders, with a driver's library for this process, and a file of cards for the library in C."""
 
     def __init__(self, root: Path, **options: Any) -> None:
         self.root = root
