@@ -79,7 +79,7 @@ def agent_with(
 
 
 class AgentNode:
-    """A node's folders, with a driver's library for this process, and a file of cards for the library in C."""
+    """A node's folders, with a driver's library for this process, and a file of cards for that in C."""
 
     def __init__(self, root: Path, **options: Any) -> None:
         self.root = root

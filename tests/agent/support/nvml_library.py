@@ -28,7 +28,7 @@ def _function(call: Any) -> Any:
 
     @functools.wraps(call)
     def function(self: "NvmlLibrary", *given: Any) -> Any:
-        with self._changed:
+        with self._one_at_a_time:
             if not self._users:
                 raise nvml.NVMLError(nvml.NVML_ERROR_UNINITIALIZED)
             return call(self, *given)
@@ -73,26 +73,15 @@ class NvmlLibrary:
     """
 
     def __init__(self) -> None:
-        self._node: NvmlNode | None = None
+        self.node: NvmlNode | None = None
         self._users = 0
-        self._changed = threading.Condition(threading.RLock())
-
-    @property
-    def node(self) -> NvmlNode:
-        """What the driver knows."""
-        if self._node is None:
-            raise nvml.NVMLError(nvml.NVML_ERROR_DRIVER_NOT_LOADED)
-        return self._node
-
-    @node.setter
-    def node(self, node: NvmlNode) -> None:
-        with self._changed:
-            self._node = node
-            self._changed.notify_all()
+        self._one_at_a_time = threading.Condition(threading.RLock())
 
     def nvmlInit(self):
-        with self._changed:
-            self._users += bool(self.node)
+        if self.node is None:
+            raise nvml.NVMLError(nvml.NVML_ERROR_DRIVER_NOT_LOADED)
+        with self._one_at_a_time:
+            self._users += 1
 
     @_function
     def nvmlShutdown(self):
@@ -162,7 +151,7 @@ class NvmlLibrary:
     def nvmlEventSetWait_v2(self, events, milliseconds):
         assert not events.undefined, "registering failed in this set, and it is undefined"
         events.waiting += 1
-        event = self._changed.wait_for(lambda: self._next_event(events), milliseconds / 1000)
+        event = self._one_at_a_time.wait_for(lambda: self._next_event(events), milliseconds / 1000)
         events.waiting -= 1
         if isinstance(event, WaitError) or not event:
             raise nvml.NVMLError(event.number if event else nvml.NVML_ERROR_TIMEOUT)
