@@ -21,3 +21,5 @@ async def test_while_a_container_is_idle_each_minute_says_that_the_agent_still_m
         state.set_uses([use], now)
         found.append((state.version, state.uses_measured))
     assert found == reported
+    state.set_uses([], 1121)
+    assert state.uses_measured == 1121, "a container that holds nothing more is news at once"
