@@ -1,14 +1,17 @@
 """A card that another device plugin offers too is given to no new pod."""
 
+from unittest import mock
+
 import grpc
 import pytest
 
 from agent import plugins
 from agent.gpu import Gpu
 from agent.kubelet import Holder
-from agent.other_plugins import found_elsewhere
+from agent.kubernetes.api_server import ApiServerError
+from agent.other_plugins import OtherPlugins, found_elsewhere
 from tests.agent.support.dra import NODE, ApiServer, slice_of_nvidia
-from tests.agent.support.node import card, ids, node_with, running, served, until
+from tests.agent.support.node import agent_with, card, ids, node_with, running, served, until
 
 OURS = ["nvidia.com/gpu-0", "nvidia.com/gpu-1"]
 GPUS = [Gpu(0, "GPU-ab-1", "A100", 40960), Gpu(1, "GPU-ab-12", "A100", 40960)]
@@ -82,6 +85,13 @@ def test_next_to_a_gpu_plugin_whose_ids_name_no_card_every_card_is_withdrawn(res
     reasons = found({AT: ["GPU-ab-1"]}, [(resource, device)])
     why = NAMELESS.format(resource, device) if is_nameless else None
     assert (reasons["GPU-ab-1"], reasons.get("GPU-ab-12")) == (WHY, why)
+
+
+async def test_an_api_server_that_serves_no_slices_withdraws_nothing():
+    agent = agent_with(GPUS)
+    slices = mock.Mock(others=mock.Mock(side_effect=ApiServerError("the API server answered 404", 404)))
+    await OtherPlugins(agent, OURS).look_at_drivers(slices)
+    assert agent.state.elsewhere == {}
 
 
 @pytest.fixture(autouse=True)

@@ -38,6 +38,8 @@ async def test_a_policy_with_limits_by_the_agent_brings_its_limiter(options):
 
 def test_with_limits_by_admission_nothing_is_put_over_what_the_pod_brings():
     assert compile_policy(POLICIES, "default").limiter == LimiterPart("none")
+    with pytest.raises(LookupError, match='has no policy "other"'):
+        compile_policy(POLICIES, "other")
 
 
 def test_a_driver_of_claims_limits_each_card_by_its_number(tmp_path):

@@ -27,7 +27,7 @@ def holder(container, *claims, pod="pod", devices=()):
 ONE, BOTH = [holder("main", "claim")], [holder("train", "claim"), holder("eval", "claim")]
 OLD = holder("main", pod="old", devices=(("nvidia.com/gpu-0", tuple(ids(0, 1, 2))),))
 MORE = holder("more", "claim")
-LARGE, SMALL = part(10240, "gpu-0"), part(5120, "gpu-1")
+LARGE, EQUAL, SMALL = part(10240, "gpu-0"), part(5120, "gpu-0"), part(5120, "gpu-1")
 LOST, OF_OTHER_CARD = part(5120, gpu=7), part(5120, "gpu-1", gpu=1)
 HELD = {
     "parts of cards in eighths rounded up": (
@@ -47,11 +47,7 @@ HELD = {
     ),
     "parts of two cards of which nobody knows whose": (BOTH, [LARGE, OF_OTHER_CARD], [], "train", "eval"),
     "fewer parts than containers": ([*BOTH, MORE], [LARGE, SMALL], [], "train", "eval", "more"),
-    "two equal parts of a card under their limit once": (
-        ONE,
-        [part(5120, "gpu-0"), SMALL],
-        [("main", 0, 1, 5120)],
-    ),
+    "two equal parts of a card under their limit once": (ONE, [EQUAL, SMALL], [("main", 0, 1, 5120)]),
     "slices from before": ([OLD, *ONE], [SMALL], [("main", 0, 2, 10240), ("main", 0, 1, 5120)]),
 }
 """Holders, parts, (container, number of the GPU, eighths, MiB), and who holds an unknown share."""
