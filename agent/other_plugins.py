@@ -26,6 +26,7 @@ _NAMELESS = (
 TWICE_BY_DRIVER = "DRA driver {} offers it too: remove one of the two from this node"
 _HELD = "pod {} holds it as {}: its slices are offered when that pod has ended"
 _UUID = re.compile(r"(GPU|MIG)-")
+_MINOR = re.compile(r"nvidia([0-9]+)(?![0-9A-Za-z])", re.ASCII)
 _MAX_DEVICE = 40
 
 
@@ -37,8 +38,9 @@ def found_elsewhere(
 ) -> dict[str, str]:
     """Return why cards must be withdrawn, by UUID.
 
-    The device IDs of NVIDIA's plugin, and of others, are the card's UUID, or begin with it. MIG instances
-    have their own UUIDs. A device ID that names no card, such as "nvidia0/vgpu3" of GKE's, may be of any.
+    The device IDs of NVIDIA's plugin, and of others, are the card's UUID, or begin with it. Those of GKE's
+    begin with the name of its device node, such as "nvidia0/vgpu3". MIG instances have their own UUIDs. A
+    device ID that names no card may be of any.
 
     Args:
         gpus: the cards that we offer.
@@ -65,17 +67,27 @@ def found_elsewhere(
     for resource, device, why in devices:
         if (uuid := _card_of(device, gpus)) is not None:
             found.setdefault(uuid, why)
-        elif resource not in ours and resource.startswith(NVIDIA_CARD_PREFIXES) and not _UUID.match(device):
+        elif resource not in ours and _is_nameless(resource, device, gpus):
             nameless = nameless or dict.fromkeys(uuids, _NAMELESS.format(resource, device[:_MAX_DEVICE]))
     return nameless | found
 
 
 def _card_of(device: str, gpus: Iterable[Gpu]) -> str | None:
     """Return the UUID of the card; None for another card's device, and for one that names no card."""
+    minor = found[1] if (found := _MINOR.match(device)) is not None else None
     for gpu in gpus:
+        if minor is not None and minor == str(gpu.minor):
+            return gpu.uuid
         if device.startswith(gpu.uuid) and not device[len(gpu.uuid) :][:1].isalnum():
             return gpu.uuid
     return None
+
+
+def _is_nameless(resource: str, device: str, gpus: Iterable[Gpu]) -> bool:
+    """Whether a device of NVIDIA's cards, and of none of ours by its name, may be of any."""
+    if not resource.startswith(NVIDIA_CARD_PREFIXES) or _UUID.match(device):
+        return False
+    return _MINOR.match(device) is None or any(gpu.minor is None for gpu in gpus)
 
 
 class OtherPlugins:

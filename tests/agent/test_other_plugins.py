@@ -14,7 +14,7 @@ from tests.agent.support.dra import NODE, ApiServer, slice_of_nvidia
 from tests.agent.support.node import agent_with, card, ids, node_with, running, served, until
 
 OURS = ["nvidia.com/gpu-0", "nvidia.com/gpu-1"]
-GPUS = [Gpu(0, "GPU-ab-1", "A100", 40960), Gpu(1, "GPU-ab-12", "A100", 40960)]
+GPUS = [Gpu(0, "GPU-ab-1", "A100", 40960, minor=1), Gpu(1, "GPU-ab-12", "A100", 40960, minor=0)]
 WHY = (
     "another device plugin offers it too, as nvidia.com/gpu: keep it from that plugin, or leave it out of"
     " agent.divide"
@@ -44,11 +44,15 @@ def found(counted, held=()):
         ({AT: ["GPU-ab-12::0", "GPU-ab-12::1"]}, "GPU-ab-12", AT),
         ({AT: ["GPU-ab-1-0"]}, "GPU-ab-1", AT),
         ({AT: ["GPU-ab-123"]}, None, None),
+        # GKE's own plugin: a card, and parts of one by time sharing and by MIG.
+        ({AT: ["nvidia0", "nvidia7"]}, "GPU-ab-12", AT),
+        ({AT: ["nvidia1/vgpu0", "nvidia1/vgpu3"]}, "GPU-ab-1", AT),
+        ({AT: ["nvidia10", "nvidia7/gi0"]}, None, None),
         ({"nvidia.com/mig-1g.10gb": ["MIG-ab-1"]}, None, None),
         ({"b.example/gpu": ["GPU-ab-1"], "a.example/gpu": ["GPU-ab-1"]}, "GPU-ab-1", "a.example/gpu"),
     ],
 )
-def test_a_card_is_known_by_its_uuid_at_the_front_of_others_device_ids(counted, uuid, resource):
+def test_a_card_is_known_by_its_uuid_or_number_at_the_front_of_others_device_ids(counted, uuid, resource):
     assert found(counted) == ({uuid: WHY.replace(AT, resource)} if uuid is not None else {})
 
 
@@ -56,6 +60,7 @@ def test_a_card_is_known_by_its_uuid_at_the_front_of_others_device_ids(counted, 
     ("resource", "device", "uuid"),
     [
         (AT, "GPU-ab-12::3", "GPU-ab-12"),
+        (AT, "nvidia0/vgpu3", "GPU-ab-12"),
         ("nvidia.com/gpu-0", "GPU-ab-1::3", None),
         ("nvidia.com/gpu-0", "GPU-ab-1", "GPU-ab-1"),
         (AT, "MIG-ab-1", None),
@@ -74,7 +79,7 @@ def test_a_card_that_another_plugin_gave_to_a_pod_is_held(resource, device, uuid
         ("nvidia.com/mig-1g.10gb", "7", True),
         ("clear.ml/fraction-1", "0-1", True),
         ("volcano.sh/vgpu-number", "0", True),
-        (AT, "nvidia0/vgpu3", True),
+        (AT, "nvidia1x", True),
         (AT, "GPU-other-card::3", False),
         ("nvidia.com/gpu-0", "0", False),
         ("nvidia.com/hostdev", "0000:3b:00.2", False),
@@ -85,6 +90,12 @@ def test_next_to_a_gpu_plugin_whose_ids_name_no_card_every_card_is_withdrawn(res
     reasons = found({AT: ["GPU-ab-1"]}, [(resource, device)])
     why = NAMELESS.format(resource, device) if is_nameless else None
     assert (reasons["GPU-ab-1"], reasons.get("GPU-ab-12")) == (WHY, why)
+
+
+def test_numbers_name_no_card_while_the_driver_does_not_state_all():
+    gpus = [GPUS[0], Gpu(1, "GPU-ab-12", "A100", 40960)]
+    assert list(found_elsewhere(gpus, OURS, {AT: ["nvidia1"]}, ())) == ["GPU-ab-1"]
+    assert len(found_elsewhere(gpus, OURS, {AT: ["nvidia7"]}, ())) == len(gpus)
 
 
 async def test_an_api_server_that_serves_no_slices_withdraws_nothing():
