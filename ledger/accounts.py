@@ -19,12 +19,13 @@ Claim = PodFact
 
 
 def add_amounts(amounts: dict[Unit, int], claim: Claim, sign: int = 1) -> None:
-    """Add what a claim takes; a sign of -1 subtracts it. Zeros are removed, so that equal sums are equal."""
+    """Add what a claim takes; a sign of -1 subtracts it."""
     for unit, amount in claim.takes:
-        _add(amounts, unit, sign * amount)
+        add_to(amounts, unit, sign * amount)
 
 
-def _add(amounts: dict[_Key, int], key: _Key, amount: int) -> None:
+def add_to(amounts: dict[_Key, int], key: _Key, amount: int) -> None:
+    """Add to one amount. A zero is removed, so that equal sums are equal."""
     total = amounts.get(key, 0) + amount
     if total:
         amounts[key] = total
@@ -147,7 +148,7 @@ class NodeAccount:
         self.cpu_free -= sign * claim.cpu_milli
         self.memory_free -= sign * claim.memory_bytes
         for name, amount in claim.extended:
-            _add(self.extended, name, sign * amount)
+            add_to(self.extended, name, sign * amount)
 
 
 def has_room(free: Sequence[int], fraction: Fraction) -> bool:

@@ -61,7 +61,6 @@ class Ledger(LedgerWriter):
         accounting = request.accounting
         if accounting.reservation is not None:
             self.release(accounting.reservation)
-        self._follow(accounting.owner)
         existing = request.demands.existing
         stays: AllocatedShare | None = None
         if existing is not None:
@@ -83,12 +82,6 @@ class Ledger(LedgerWriter):
         if name is not None:
             self._reserve(request, result, now)
         return result
-
-    def _follow(self, owner: str) -> None:
-        """Report the pods of an owner that was not requested recently."""
-        if owner and self._owners.follow(owner):
-            for node in self._owners.on_nodes(owner):
-                self.on_promise(node)
 
     def _reserve(self, request: PlacementRequest, allocated: AllocatedShare, now: float) -> None:
         """Reserve a pod's place; if there are too many reservations, an old one ends."""

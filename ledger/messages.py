@@ -7,7 +7,6 @@ from typing import Annotated
 import msgspec
 
 from kube.names import MAX_LABEL_VALUE, MAX_NAME
-from ledger.owners import Replicas
 from ledger.placement.choice import family_requests
 from ledger.placement_request import (
     MAX_OWNER,
@@ -145,8 +144,6 @@ class NodeState(msgspec.Struct, frozen=True, omit_defaults=True):
     """Bytes that pods and reservations leave free."""
     extended: dict[str, int] = {}
     """What these take of the node's extended resources that are no GPUs."""
-    replicas: tuple[Replicas, ...] = ()
-    """Replicas of owners that were requested recently, for `place: spread` and `sameModel`."""
 
 
 class StreamEvent(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -206,8 +206,7 @@ def _holdings(account: NodeAccount, units: Sequence[Unit]) -> dict[Unit, _Shares
     found: dict[Unit, list[tuple[int, ClaimKey]]] = {}
     for key, claim in account.claims.items():
         for unit, amount in claim.takes:
-            if amount:
-                found.setdefault(unit, []).append((-amount, key))
+            found.setdefault(unit, []).append((-amount, key))
     most = max(1, MAX_SHARES // max(1, len(units)))
     return {unit: _shares(account, found.get(unit, []), unit, most) for unit in units}
 

@@ -159,7 +159,7 @@ class LedgerStore:
         node = self.nodes.get(name)
         if view is None or free is None or node is None or not node.fact.has_gpus:
             return None
-        return NodeState(node.fact, replace(view, cards=()), *free, self.ledger.replicas(name))
+        return NodeState(node.fact, replace(view, cards=()), *free)
 
     def mark(self, node: str | None) -> None:
         """Record a change of a node (None: of the backlog) for every reader."""
