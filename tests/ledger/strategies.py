@@ -5,10 +5,9 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOSTNAME_LABEL
-from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
+from kube.scheduling import Taint
 from modes.facts import UNLIMITED, NodeFact, PodFact
 from modes.fraction import Fraction
-from modes.gpu_kinds import GpuKinds
 from modes.units import POOL
 from tests.ledger.cluster import request_of
 
@@ -17,7 +16,6 @@ NODE_NAMES = [f"node-{number}" for number in range(5)]
 KEYS = ["zone", "rank", "example.com/host"]
 VALUES = ["a", "b", "1", "7", "-3", ""]
 PRODUCTS = ["A100", "H100"]
-KINDS = [GpuKinds(), GpuKinds(("A100",)), GpuKinds(("H*",)), GpuKinds((), 50000), GpuKinds(("A100",), 16388)]
 OWNERS = ["", "", "train", "serve"]
 TAINTS = [
     Taint("nvidia.com/gpu", "NoSchedule"),
@@ -55,10 +53,6 @@ def nodes(draw: st.DrawFn) -> NodeFact:
         slices_per_gpu=per_gpu if gpus else 0,
         pooled=pooled_gpus * 8,
         pooled_gpus=pooled_gpus,
-        pool_cards=tuple(
-            (index, draw(st.sampled_from([0, 0, 3, 5, 8])))
-            for index in range(draw(st.sampled_from([0, pooled_gpus])))
-        ),
         gpu_mib=mib,
         cards=tuple((index, draw(st.sampled_from([16384, 40960, 81920, 81920]))) for index in range(known)),
         card_models=tuple(draw(st.sampled_from(PRODUCTS)) for _ in range(known)),
@@ -92,38 +86,16 @@ def pods(draw: st.DrawFn) -> PodFact:
     )
 
 
-tolerations = st.builds(
-    Toleration,
-    key=st.sampled_from([None, "nvidia.com/gpu", "team"]),
-    operator=st.sampled_from([None, "Exists", "Equal"]),
-    value=st.sampled_from([None, "blue"]),
-    effect=st.sampled_from([None, "NoSchedule", "NoExecute"]),
-)
-
-ranks = st.builds(Requirement, st.just("rank"), st.sampled_from(["In", "Gt"]), st.just(("1",))).map(
-    lambda one: (one,)
-)
-"""test_label_index.py tries all other demands."""
-constraints = st.builds(
-    Constraints,
-    node_selector=st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES), max_size=1) | st.just({}),
-    required_terms=st.none() | st.lists(st.builds(NodeSelectorTerm, ranks), max_size=2).map(tuple),
-    tolerations=st.lists(tolerations, max_size=2).map(tuple),
-    node_name=st.sampled_from([None, None, None, None, "node-1"]),
-)
-
 asks = st.builds(
     request_of,
     fraction=fractions,
     mode=st.sampled_from(["per-gpu", "per-gpu", "per-gpu", "pooled"]),
     namespace=st.sampled_from(["red", "blue"]),
     queues=st.sampled_from([(), ("q",), ("q", "#id-1")]),
-    constraints=st.just(Constraints()) | constraints,
     cpu_milli=st.sampled_from([0, 500, 3000, 9000]),
     memory_bytes=st.sampled_from([0, 4 * GIB, 30 * GIB]),
     owner=st.sampled_from(OWNERS),
     place=st.sampled_from(["pack", "spread"]),
     same_model=st.sampled_from([False, False, True]),
     writes_limits=st.sampled_from([True, True, False]),
-    kinds=st.sampled_from([KINDS[0], KINDS[0], *KINDS]),
 )

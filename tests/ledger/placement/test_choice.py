@@ -8,17 +8,18 @@ import random
 import pytest
 
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
-from kube.scheduling import Constraints
+from kube.scheduling import Constraints, Taint, Toleration
 from ledger.ledger import Ledger
 from ledger.placement_request import Assumption, Placement, PlacementRequest, Unschedulable
 from modes.facts import NodeFact, PodFact, PodKey
 from modes.fraction import Fraction
 from tests.effort import by_turns
 from tests.ledger.cluster import GIB, changed, eighths, gpu_node, holder, ledger_of, request_of
-from tests.ledger.oracle import assert_right, slow_nodes
+from tests.ledger.oracle import assert_right
 
 RUNS = by_turns("ledger", usual=2, full=20)
 STATES = int(os.environ.get("LEDGER_RANDOM_STATES", 500 * RUNS))
+TAINT = Taint("nvidia.com/gpu", "NoSchedule")
 OWNERS = [f"owner-{number}" for number in range(20)]
 
 
@@ -35,16 +36,31 @@ class Churn:
     def _node(self, name: str) -> NodeFact:
         shapes = [(8, 64000), (8, 32000), (4, 16000), (2, 48000), (1, 3000)]
         gpus, cpu = self.rng.choice(shapes)
-        return gpu_node(
-            name, gpus, self.rng.choice([16384, 81920]), cpu_milli=cpu, memory_bytes=gpus * 40 * GIB
+        node = gpu_node(
+            name,
+            gpus,
+            self.rng.choice([16384, 81920]),
+            cpu_milli=cpu,
+            memory_bytes=gpus * 40 * GIB,
+            taints=self.rng.choice([(), (), (TAINT,)]),
+            usable=self.rng.random() < 0.9,
+            cordoned=self.rng.choice([frozenset(), frozenset(), frozenset({0})]),
         )
+        node.labels["zone"] = self.rng.choice("ab")
+        return node
 
     def request(self) -> PlacementRequest:
         slices = self.rng.choice([1, 2, 3, 4, 4, 5, 6, 7, 8, 8, 16, 32, 64])
         cpu = self.rng.choice([0, 500, 1000, 4000, 9000]) * max(1, slices // 8)
         owner, place = self.rng.choice(["", *OWNERS]), self.rng.choice(["pack", "pack", "spread"])
         memory = self.rng.choice([0, 5, 30]) * GIB
-        asked = eighths(slices, cpu_milli=cpu, memory_bytes=memory, owner=owner, place=place)
+        constraints = Constraints(
+            self.rng.choice([{}, {}, {"zone": "a"}]),
+            tolerations=self.rng.choice([(), (Toleration(operator="Exists"),)]),
+            node_name=self.rng.choice([None] * 9 + ["n0"]),
+        )
+        sizes = {"cpu_milli": cpu, "memory_bytes": memory}
+        asked = eighths(slices, owner=owner, place=place, constraints=constraints, **sizes)
         if slices >= 8 or self.rng.random() < 0.5:
             return asked
         fraction = asked.share.fraction.on_each_of(self.rng.choice([2, 2, 3, 4]))
@@ -55,7 +71,7 @@ class Churn:
         if not request.share.cpu_milli:
             self.compare_with_scan(request)
         answer = self.ledger.place(request, 0.0)
-        assert_right(answer, request, slow_nodes(self.nodes.values(), self.pods.values(), self.ledger))
+        assert_right(answer, request, self.nodes.values(), self.pods.values())
         self.ledger._learn(request, request.share)
         if isinstance(answer, Placement) and answer.node is not None:
             gpus = tuple((index, request.share.fraction.slices_on_each) for index in answer.indices)
