@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ledger.from_kubernetes import pod_from_object
 from ledger.gpu_memory import UNKNOWN_CARD_MIB, memory_of_pod
@@ -15,7 +13,6 @@ from ledger.placement_request import Assumption, OverQuota, Placement, Placement
 from modes.facts import PodFact
 from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
-from tests.effort import examples
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, request_of
 
 CARD = 81920
@@ -114,67 +111,6 @@ def _pod(
     }
     pod = {"metadata": metadata, "spec": spec}
     return pod_from_object(pod, ResourceNames())
-
-
-ASKS = st.sampled_from(
-    [
-        *(Fraction(slices, 8) for slices in (1, 2, 3, 5, 8, 16)),
-        *(Fraction.of_memory(mib, 8) for mib in (1, 4096, 10241, 40000)),
-        Fraction(6, 8, parts=2),
-        Fraction.of_memory(9000, 8).on_each_of(2),
-        Fraction.rounded_up("0.2", 8),
-    ]
-)
-
-
-@given(
-    st.lists(st.tuples(ASKS, st.booleans(), st.integers(0, 6)), max_size=30),
-    st.integers(0, 3 * CARD),
-    st.sampled_from([[], ["b"]]),
-)
-@settings(max_examples=examples(300))
-def test_no_sequence_of_admitted_pods_passes_a_quota_in_mib(
-    steps: list[tuple[Fraction, bool, int]], limit: int, full: list[str]
-) -> None:
-    """Whether their pods show up at once, later or never, and end now and then."""
-    quota = Quota("namespace", "red", memory_mib=limit)
-    taken = tuple([holder("x", name, (0, 8)) for name in full])
-    ledger = ledger_of(
-        gpu_node("a", 2), gpu_node("b", 2, mib=40960), gpu_node("c", 1, mib=16384), holders=taken
-    )
-    admitted: dict[str, int] = {}
-    for number, (fraction, shows_up, ends) in enumerate(steps):
-        name = f"r{number}"
-        answer = ledger.place(asked(fraction, quota, reservation=name), 0.0)
-        if isinstance(answer, Placement):
-            admitted[name] = _granted(fraction, answer)
-            if shows_up:
-                ledger.set_pod(_stored(name, fraction, answer))
-        ended = f"r{ends}"
-        if ended in admitted and not shows_up:
-            ledger.remove_pod(("red", ended))
-            ledger.release(ended)
-            del admitted[ended]
-        assert sum(admitted.values()) <= used(ledger, quota) <= limit
-
-
-def _granted(fraction: Fraction, placement: Placement) -> int:
-    return fraction.share_mib(placement.gpu_mib) * fraction.gpus
-
-
-def _stored(name: str, fraction: Fraction, placement: Placement) -> PodFact:
-    """The pod as it shows up: bound nowhere yet, with what the placement says."""
-    each = placement.slices or fraction.slices_on_each
-    gpus = [(index, each) for index in placement.indices]
-    known = {
-        "namespace": "red",
-        "reservation": name,
-        "promised_node": placement.node,
-        "memory_values": placement.memory_values or None,
-        "asked_mib": fraction.mib,
-        "share": None if fraction.mib else fraction.ratio,
-    }
-    return holder(name, None, *gpus, **known)
 
 
 def test_a_pod_that_keeps_its_placement_is_counted_by_the_card_that_it_is_bound_to() -> None:

@@ -16,9 +16,9 @@ from modes.facts import PodFact
 from tests.effort import by_turns, examples
 from tests.ledger.cluster import eighths, gpu_node, holder
 
-LIMIT = 8
+LIMIT, EIGHTH_MIB = 8, 10240
 QUOTAS = (
-    Quota("namespace", "team", slices=LIMIT),
+    Quota("namespace", "team", slices=LIMIT + 1, memory_mib=LIMIT * EIGHTH_MIB),
     Quota("queue", "q", slices=LIMIT - 2, keys=("q", "#id"), namespaces=("team",)),
 )
 QUEUES = [("q",), ("#id",), ("q", "#id")]

@@ -12,7 +12,7 @@ from ledger.from_kubernetes import pod_from_object
 from ledger.gpu_memory import GpuMemory
 from ledger.ledger import Ledger
 from ledger.ledger_writer import COUNTED_AT_ONCE
-from ledger.placement_request import OverQuota, Placement, PlacementRequest, Quota
+from ledger.placement_request import Placement, PlacementRequest, Quota
 from modes.claim import ClaimedShare, needs_sizes, template_name
 from modes.claim_name import NamedShare, share_of_name
 from modes.facts import PodFact
@@ -166,18 +166,6 @@ def test_without_a_quota_nothing_is_reserved() -> None:
     placement = ledger.place(asking(HALF, reservation="r"), 0.0)
     assert isinstance(placement, Placement)
     assert (placement.reservation, ledger.reservations) == (None, 0)
-
-
-@pytest.mark.parametrize("changes", [{}, {"namespace": "blue"}, {"pod": "other"}, {"share": FIFTH}])
-def test_only_the_pods_own_reservation_spares_it_from_being_counted_twice(changes: dict[str, object]) -> None:
-    ledger = ledger_with(*OFFERS)
-    first = ledger.place(asking(WHOLE, SLICES, reservation="r", pod="p"), 0.0)
-    assert isinstance(first, Placement)
-    fraction = changes.pop("share", WHOLE)
-    assert isinstance(fraction, Fraction)
-    kept = first if fraction is WHOLE else Placement((), 0, (), cards=(LARGE,), reservation="r")
-    again = asking(fraction, SLICES, existing=kept, **{"reservation": "second", "pod": "p"} | changes)
-    assert isinstance(ledger.place(again, 0.0), OverQuota if changes or fraction is FIFTH else Placement)
 
 
 def test_a_pod_over_its_quota_waits_at_the_gate_and_goes_when_there_is_room() -> None:
