@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
 from ledger.claims import claimed
@@ -20,7 +18,7 @@ from ledger.placement_request import (
     Unschedulable,
 )
 from ledger.quota_usage import QuotaUsage, Used, exceeded
-from ledger.reservations import LIFETIME_SECONDS, MAX_RESERVATIONS, Reservation, expected_pod
+from ledger.reservations import LIFETIME_SECONDS, Reservation, expected_pod
 from modes.facts import PodFact
 
 
@@ -31,15 +29,6 @@ class Ledger(LedgerWriter):
     `replace` repairs lost events. If `now` never advances, as in a standalone webhook, reservations never end
     and count like pods.
     """
-
-    def __init__(
-        self,
-        most_reservations: int = MAX_RESERVATIONS,
-        on_promise: Callable[[str | None], None] = lambda _: None,
-    ) -> None:
-        """`on_promise` is the attribute of this name."""
-        super().__init__(most_reservations, on_promise)
-        self._expected: dict[int, ExpectedPods] = {}
 
     def place(
         self, request: PlacementRequest, now: float, known_until: float | None = None
@@ -77,7 +66,7 @@ class Ledger(LedgerWriter):
         result = self._chosen(request) if stays is None else self._kept(request, stays)
         if not isinstance(result, AllocatedShare):
             return result
-        name = self._reservation_name(request)
+        name = self._reservation_name(request, takes_room=bool(result.takes))
         result = result.placed(reservation=name)
         if name is not None:
             self._reserve(request, result, now)
@@ -206,7 +195,8 @@ class Ledger(LedgerWriter):
 
     def _stays(self, request: PlacementRequest, existing: AllocatedShare) -> AllocatedShare | None:
         """The pod's existing placement; None if its memory was assumed and a node is known by now."""
-        if not _is_assumed(request.share, existing.placement):
+        is_bound = bool(existing.takes) and existing.share.is_bound_by_memory
+        if existing.placement.memory_values or not is_bound:
             return existing
         options = self._choice.options(request)
         if isinstance(options, Unschedulable):
@@ -215,14 +205,14 @@ class Ledger(LedgerWriter):
             return None
         return existing.placed(other_memory_values=options[0].other_memory_values)
 
-    def _reservation_name(self, request: PlacementRequest) -> str | None:
+    def _reservation_name(self, request: PlacementRequest, *, takes_room: bool) -> str | None:
         """The reservation's name; None if none is requested.
 
         If the pod already names a reservation that does not exist (after a restart), that name is used, so
         its annotation stays as it is. A claim takes no room: only a quota needs to know of it.
         """
         accounting, former = request.accounting, request.demands.reservation
-        if request.share.mode_type.is_claimed and not accounting.quotas:
+        if not (takes_room or accounting.quotas):
             return former
         if accounting.reservation is None:
             return None
@@ -240,10 +230,3 @@ class Ledger(LedgerWriter):
             expected = self._expected[per_gpu] = ExpectedPods(per_gpu)
         if expected.learn(share, self._finder.accepting(request)):
             self._node_index.set_prices(expected.renewed(self._node_index.classes.values()))
-
-
-def _is_assumed(share: RequestedShare, existing: Placement) -> bool:
-    """Whether the GPU memory of the pod's placement is assumed and comes from no node."""
-    if share.mode_type.is_claimed or existing.instance is not None:
-        return False
-    return not existing.memory_values and share.is_bound_by_memory

@@ -13,6 +13,7 @@ from ledger.instance_worth import with_instance_worth
 from ledger.ledger_reader import LedgerReader
 from ledger.placement.candidates import CandidateFinder
 from ledger.placement.choice import Choice
+from ledger.placement.expected_pods import ExpectedPods
 from ledger.reservations import MAX_RESERVATIONS, Reservation, Reservations
 from modes.facts import NodeFact, PodFact, PodKey
 
@@ -30,6 +31,8 @@ class LedgerWriter(LedgerReader):
         self._pods: dict[PodKey, PodFact] = {}
         self._reservations = Reservations(most_reservations)
         self._finder = CandidateFinder(self._node_index)
+        self._expected: dict[int, ExpectedPods] = {}
+        """By slices of a GPU."""
         self._choice = Choice(self._node_index, self._finder, self._owners, self._kinds, self._pending)
         self.on_promise = on_promise
         """Called with the node (None: no node) of each reservation that begins or ends."""

@@ -143,7 +143,7 @@ def expected_pod(accounting: Accounting, allocated: AllocatedShare) -> PodFact:
         cpu_milli=share.cpu_milli,
         memory_bytes=share.memory_bytes,
         extended=share.extended,
-        products=placement.instance.products if placement.instance is not None else (),
+        products=placement.products,
         queues=accounting.queues,
         share=None if fraction.mib else exact or (slices, fraction.slices_per_gpu),
         asked_mib=share.asked_mib,

@@ -219,9 +219,8 @@ def _accepts_kind(node_class: NodeClass, request: PlacementRequest) -> bool:
 def _key(request: PlacementRequest) -> Hashable:
     share, asked, fraction = request.share, request.demands.constraints, request.share.fraction
     selector = tuple(sorted(asked.node_selector.items())) if asked.node_selector else ()
-    # With the size and the mode, these decide whether memory binds the pod, and whether it needs an agent.
-    limits = share.writes_limits, share.instance is not None
-    of_mode = share.mode, share.resource_unit, share.pool, tuple([name for name, _ in share.extended])
+    others = tuple([name for name, _ in share.extended])
+    of_mode = share.mode, share.writes_limits, share.resource_unit, share.pool, others
     of_cards = request.demands.kinds, request.keeps_model, request.demands.awaits_names
     constraints = selector, asked.required_terms, asked.tolerations, asked.node_name
-    return of_mode, fraction, limits, of_cards, constraints
+    return of_mode, fraction, of_cards, constraints
