@@ -22,12 +22,6 @@ def part(device, mib=0, pool="n", share=0):
     return ClaimedPart(CardKey(DRIVER, pool, device), mib, share)
 
 
-def test_cards_are_in_the_order_of_their_numbers():
-    kept = ClaimedCards()
-    kept.put_slice(offer("slice", *[81920] * 12))
-    assert [use.card.device for use in kept.on("n")][8:] == ["gpu-8", "gpu-9", "gpu-10", "gpu-11"]
-
-
 def test_a_card_that_claims_cannot_share_is_free_or_not():
     card = ClaimableCard("gpu-0", 81920, is_shareable=False)
     assert CardUse(CardKey(DRIVER, "n", "gpu-0"), card).free_mib == 81920
@@ -99,3 +93,9 @@ def test_only_the_newest_slices_of_a_pool_count():
     assert [use.card.mib for use in kept.on("n")] == [81920]
     kept.remove_slice("new")
     assert [use.card.mib for use in kept.on("n")] == [40960]
+
+
+def test_cards_are_in_the_order_of_their_numbers():
+    kept = ClaimedCards()
+    kept.put_slice(offer("slice", *[81920] * 12))
+    assert [use.card.device for use in kept.on("n")][8:] == ["gpu-8", "gpu-9", "gpu-10", "gpu-11"]

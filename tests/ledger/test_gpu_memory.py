@@ -6,14 +6,12 @@ from typing import Any
 
 import pytest
 
-from ledger.from_kubernetes import pod_from_object
 from ledger.gpu_memory import UNKNOWN_CARD_MIB, memory_of_pod
 from ledger.ledger import Ledger
 from ledger.placement_request import Assumption, OverQuota, Placement, PlacementRequest, Quota
 from modes.facts import PodFact
 from modes.fraction import Fraction
-from modes.resource_names import ResourceNames
-from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, request_of
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, read_pod, request_of
 
 CARD = 81920
 EIGHTH = CARD // 8
@@ -63,6 +61,12 @@ def test_where_nodes_are_made_on_demand_a_card_is_as_the_policy_assumes() -> Non
     assert over == OverQuota(RED, CARD // 2, 5 * EIGHTH, CARD, "MiB")
 
 
+def _pod(slices: str, labels: dict[str, str], said: dict[str, str] | None = None, **more: Any) -> PodFact:
+    """A pod with slices of GPU 0 of node a, and annotations of ours."""
+    gpu = {"nvidia.com/gpu-0": slices}
+    return read_pod(gpu, labels=labels, annotations=_ours(said or {}), spec={"nodeName": "a"}, **more)
+
+
 @pytest.mark.parametrize(
     ("labels", "mib"),
     [
@@ -81,7 +85,7 @@ def test_where_nodes_are_made_on_demand_a_card_is_as_the_policy_assumes() -> Non
 )
 def test_a_label_is_believed_as_far_as_the_slices_agree(labels: dict[str, str], mib: int) -> None:
     """Where nothing forbids to change labels, a pod cannot shrink in its quota."""
-    found = _pod("p", labels, {"nvidia.com/gpu-0": "4"}, node="a")
+    found = _pod("4", labels)
     assert memory_of_pod(found, gpu_node("a")).at_most(0) == mib
 
 
@@ -90,27 +94,10 @@ def test_slices_of_a_pool_count_by_what_the_node_says_of_its_gpus(label: str | N
     slices = {"0.500": 4, "2": 16, None: 24}[label]
     node = gpu_node("a", gpus=(), slices_per_gpu=0, pooled=32, pooled_gpus=4, gpu_mib=40960)
     labels = {"clearml-injector/fraction": label} if label else {}
-    pod = _pod("p", labels, {"nvidia.com/gpu": str(slices)}, node="a")
+    pod = read_pod({"nvidia.com/gpu": str(slices)}, labels=labels, spec={"nodeName": "a"})
     assert memory_of_pod(pod, node).at_most(0) == mib
     if label:
         assert memory_of_pod(pod, None).at_most(40960) == mib
-
-
-def _pod(
-    name: str, labels: dict[str, str], amounts: dict[str, str], node: str | None, **more: Any
-) -> PodFact:
-    """A pod; `annotations` of ours it may have, and several `containers`."""
-    resources = {"limits": amounts, "requests": amounts}
-    each = [{"name": f"c{number}", "resources": resources} for number in range(more.get("containers", 1))]
-    spec = {"containers": each, "nodeName": node}
-    metadata = {
-        "name": name,
-        "namespace": "red",
-        "labels": labels,
-        "annotations": _ours(more.get("annotations") or {}),
-    }
-    pod = {"metadata": metadata, "spec": spec}
-    return pod_from_object(pod, ResourceNames())
 
 
 def test_a_pod_that_keeps_its_placement_is_counted_by_the_card_that_it_is_bound_to() -> None:
@@ -153,7 +140,7 @@ def test_a_pod_without_mib_of_its_own_counts_as_its_slices(
     label: dict[str, str], annotations: dict[str, str] | None, mib: int
 ) -> None:
     said = None if annotations is None else {"injected": "default@0", **annotations}
-    found = _pod("p", _ours(label), {"nvidia.com/gpu-0": "2"}, "a", annotations=said)
+    found = _pod("2", _ours(label), said or {})
     by_slices = memory_of_pod(found, gpu_node("a"))
     assert by_slices.at_most(CARD) == mib
 
@@ -163,7 +150,7 @@ def test_a_reservation_by_an_agents_policy_is_counted_as_the_pod_that_comes_of_i
     ledger.place(_by_agent(Fraction.of_memory(EIGHTH + 1, 8), reservation="r"), 0.0)
     before = used(ledger)
     label, said = _ours({"gpu-memory": f"{EIGHTH + 1}Mi"}), {"injected": "default@0", "reservation": "r"}
-    ledger.set_pod(_pod("p", label, {"nvidia.com/gpu-0": "2"}, "a", annotations=said))
+    ledger.set_pod(_pod("2", label, said))
     assert (before, used(ledger)) == (2 * EIGHTH, 2 * EIGHTH)
 
 
@@ -178,6 +165,5 @@ def _ours(texts: dict[str, str]) -> dict[str, str]:
 )
 def test_several_containers_count_together(slices: str, annotations: dict[str, str], mib: int) -> None:
     said = {"injected": "default@0", **annotations}
-    label, gpus = _ours({"gpu-memory": "2Mi"}), {"nvidia.com/gpu-0": slices}
-    found = _pod("p", label, gpus, "a", annotations=said, containers=2)
+    found = _pod(slices, _ours({"gpu-memory": "2Mi"}), said, containers=2)
     assert memory_of_pod(found, gpu_node("a")).at_most(0) == mib

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ledger.ledger import Ledger
-from ledger.placement_request import OverQuota, Placement, Quota
+from ledger.placement_request import Placement, Quota
 from ledger.reservations import MAX_RESERVATIONS
 from tests.ledger.cluster import eighths, gpu_node
 from tests.ledger.snapshot import books
@@ -19,19 +19,6 @@ def cluster(most_reservations: int = MAX_RESERVATIONS) -> Ledger:
     for number in range(NODES):
         ledger.set_node(gpu_node(f"n{number}", GPUS))
     return ledger
-
-
-def test_pods_without_a_quota_do_not_make_quotas_forget_others() -> None:
-    ledger = cluster(8)
-    quotas = (Quota("namespace", "team", slices=3),)
-    answers = []
-    for number in range(9):
-        known = {"namespace": "team", "reservation": f"r{number}", "quotas": quotas}
-        answers.append(ledger.place(eighths(1, **known), 0.0))
-        for other in range(20):
-            ledger.place(eighths(1, namespace="other", reservation=f"o{number}-{other}"), 0.0)
-    assert [isinstance(answer, OverQuota) for answer in answers] == [False] * 3 + [True] * 6
-    assert ledger.reservations == 8 + 3
 
 
 def test_of_too_many_reservations_the_latest_are_kept() -> None:

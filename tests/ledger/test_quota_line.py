@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.ledger import Ledger
-from ledger.placement_request import OverQuota, Placement, Quota, Unschedulable
-from ledger.queue_names import names_of_keys, queue_keys
+from ledger.placement_request import OverQuota, Placement, Quota
 from ledger.quota_line import GROUPS_OF_A_PLACE
 from modes.facts import PodFact, QuotaWait
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
@@ -53,14 +52,6 @@ def test_pods_go_by_priority_then_by_age_as_far_as_the_quota_goes() -> None:
     assert let_go(ledger) == ["old"]
 
 
-def test_no_later_pod_goes_before_the_first_of_its_line_however_small() -> None:
-    runs = holder("runs", "a", (0, 4), namespace="red")
-    ledger = ledger_of(gpu_node("a"), holders=(runs, waiting("large", 7, 9), waiting("small", 1, 0, 1)))
-    assert let_go(ledger) == []
-    ledger.remove_pod(runs.key)
-    assert let_go(ledger) == ["large", "small"]
-
-
 def test_a_pod_that_is_larger_than_its_quota_stops_nobody() -> None:
     ledger = ledger_of(gpu_node("a"), holders=(waiting("huge", 9, 9), waiting("fits", 8, 0, 1)))
     assert let_go(ledger) == ["fits"]
@@ -83,12 +74,6 @@ def test_no_pod_goes_while_the_policies_are_unknown() -> None:
     ledger = ledger_of(gpu_node("a"), holders=(waiting("a"),))
     assert list(ledger.line.due(lambda _namespace, _queues: None, None)) == []
     assert let_go(ledger) == ["a"], "as soon as they are known"
-
-
-def test_what_the_caller_does_not_let_go_ends_the_pass() -> None:
-    ledger = ledger_of(gpu_node("a"), holders=(waiting("a"), waiting("b", 4, 0, 1)))
-    assert [pod.name for pod in ledger.line.due(quotas_of, "policies") if pod is not None] == ["a"]
-    assert ledger.line.has_changed("policies")
 
 
 def test_a_quota_that_grows_shrinks_or_goes_is_applied_the_next_time() -> None:
@@ -226,12 +211,6 @@ def test_a_pod_that_is_gated_already_waits_whatever_has_room_and_counts_nowhere(
     assert (again.indices, ledger.used_of(RED).slices, ledger.pending_slices()) == (answer.indices, 0, 4)
 
 
-def test_a_refusal_of_placement_stays_a_refusal() -> None:
-    ledger = Ledger()
-    ledger.line.state = "open"
-    assert isinstance(ledger.place(eighths(1, **ASKED, is_gated=True), 0.0), Unschedulable)
-
-
 # Any number of pods, queues and sizes, against a walk over all pods.
 
 
@@ -292,9 +271,3 @@ def crowds(draw: st.DrawFn) -> list[PodFact]:
 def test_the_pods_that_go_are_those_of_the_rule(pods: list[PodFact]) -> None:
     ledger = ledger_of(gpu_node("a"), holders=tuple(pods))
     assert let_go(ledger) == expected(pods)
-
-
-@given(st.sampled_from([None, "My Queue", "a.b"]), st.sampled_from([None, "id-1"]))
-def test_names_and_ids_come_back_from_the_keys_of_a_queue(name: str | None, identity: str | None) -> None:
-    keys = queue_keys(name, identity)
-    assert queue_keys(*names_of_keys(keys)) == keys

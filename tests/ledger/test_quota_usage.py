@@ -127,18 +127,3 @@ def test_a_kept_placement_takes_a_reservation_like_any_other() -> None:
     assert isinstance(other, Placement)
     assert (other.indices, other.reservation) == ((0,), "x")
     assert isinstance(ledger.place(again(slices=1, kept=None, reservation="y"), 0.0), OverQuota)
-
-
-@pytest.mark.parametrize("copies", ["ended by its pod", "still reserved"])
-def test_parallel_copies_of_an_own_pod_never_pass_the_quota(copies: str) -> None:
-    ledger = ledger_of(gpu_node("n"))
-    quota = (Quota("namespace", "a", slices=8),)
-    ledger.place(eighths(1, reservation="uid", namespace="a", pod="p", quotas=quota), 0.0)
-    if copies == "ended by its pod":
-        ledger.set_pod(holder("p", "n", (0, 1), namespace="a", reservation="uid"))
-    asks = [again(1, pod=f"copy-{n}", reservation=f"r-{n}", quotas=quota) for n in range(60)]
-    admitted = [
-        answer for answer in [ledger.place(request, 0.0) for request in asks] if isinstance(answer, Placement)
-    ]
-    assert len(admitted) == 7
-    assert len({answer.reservation for answer in admitted}) == 7

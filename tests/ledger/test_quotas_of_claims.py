@@ -8,7 +8,6 @@ import pytest
 from kube.dra import CLAIM_NAME, DRIVER
 from kube.names import QUOTA_GATE, RESERVATION_ANNOTATION
 from ledger.claimed_cards import ClaimableCard, OfferedSlice
-from ledger.from_kubernetes import pod_from_object
 from ledger.gpu_memory import GpuMemory
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement, PlacementRequest, Quota
@@ -17,8 +16,7 @@ from modes.claim_name import NamedShare, share_of_name
 from modes.facts import PodFact
 from modes.fraction import Fraction
 from modes.registry import MODES
-from modes.resource_names import ResourceNames
-from tests.ledger.cluster import request_of
+from tests.ledger.cluster import read_pod, request_of
 
 [CLAIMED] = [name for name, mode in MODES.items() if mode.is_claimed]
 SMALL, LARGE = 40960, 81920
@@ -61,21 +59,12 @@ def pod_of(
     if placement.reservation is not None:
         annotations[RESERVATION_ANNOTATION] = placement.reservation
     spec = {
-        "containers": [{"name": "main", "resources": {"claims": [{"name": CLAIM_NAME}]}}],
         "resourceClaims": [{"name": CLAIM_NAME, "resourceClaimTemplateName": template}],
+        "nodeName": node,
+        "schedulingGates": [{"name": QUOTA_GATE}] if gated else [],
     }
-    spec |= {"nodeName": node} if node is not None else {}
-    spec |= {"schedulingGates": [{"name": QUOTA_GATE}]} if gated else {}
     labels = {"clearml-injector/fraction": "0.500"}
-    metadata = {
-        "name": name,
-        "namespace": "red",
-        "uid": name,
-        "annotations": annotations,
-        "labels": labels,
-        "creationTimestamp": "2026-01-01T00:00:00Z",
-    }
-    return pod_from_object({"metadata": metadata, "spec": spec}, ResourceNames())
+    return read_pod({}, name=name, uid=name, labels=labels, annotations=annotations, spec=spec)
 
 
 @pytest.mark.parametrize(("fraction", "most"), MOST.items())
@@ -142,13 +131,6 @@ def test_claims_take_no_room_and_are_only_counted_as_waiting() -> None:
     ledger.expire(100.0)
     assert ledger.reservations == 0
     assert ledger.pending_slices() == 0
-
-
-def test_without_a_quota_nothing_is_reserved() -> None:
-    ledger = ledger_with(*OFFERS)
-    placement = ledger.place(asking(HALF, reservation="r"), 0.0)
-    assert isinstance(placement, Placement)
-    assert (placement.reservation, ledger.reservations) == (None, 0)
 
 
 def test_a_pod_over_its_quota_waits_at_the_gate_and_goes_when_there_is_room() -> None:

@@ -9,7 +9,6 @@ from ledger.placement_request import Placement
 from ledger.view import Holding, PendingView
 from modes.units import POOL
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
-from tests.ledger.snapshot import books
 
 
 def shares(ledger: Ledger, node: str = "a", index: int = 0) -> tuple[Holding, ...]:
@@ -76,16 +75,6 @@ def test_it_stays_while_its_pod_may_exist_unreported() -> None:
     assert ledger.totals().used == 8
     ledger.expire(160.0, 105.0)
     assert ledger.totals().used == 0
-
-
-def test_a_pod_that_comes_later_than_its_reservation_counts_once() -> None:
-    ledger = ledger_of(gpu_node("a", 1))
-    ledger.place(eighths(8, reservation="r"), 0.0)
-    ledger.expire(5.0)
-    ledger.set_pod(holder("late", None, (0, 8), reservation="r", promised_node="a"))
-    assert ledger.totals().used == 8
-    ledger.remove_pod(("default", "late"))
-    assert books(ledger) == books(ledger_of(gpu_node("a", 1)))
 
 
 def test_what_a_lost_gpu_leaves_is_shown_as_over_and_not_hidden() -> None:

@@ -57,10 +57,6 @@ def test_the_last_pod_of_a_report_that_is_cut_is_not_idle():
     assert [found["team", pod, None].idle_seconds for pod in ("a", "b")] == [600, None]
 
 
-def test_a_time_that_is_unknown_of_one_container_is_unknown_of_the_pod():
-    assert by_pod([use_of(), use_of(busy=None)])["team", "train", 0].busy_percent is None
-
-
 @pytest.mark.parametrize(
     ("since", "period"),
     [

@@ -123,17 +123,13 @@ def test_values_of_the_memory_label_whose_share_is_the_same_are_all_named_by_num
 @pytest.mark.parametrize(
     "change",
     [
-        {"usable": False},
-        {"cordoned": frozenset({0, 1})},
-        {"cpu_milli": 999},
-        {"memory_bytes": GIB - 1},
         {"gpus": ((0, 0), (1, 3))},
         {"gpus": ((0, 0), (1, 0)), "slices_per_gpu": 0},
     ],
 )
 def test_a_node_without_room_now_is_waited_for_and_never_unschedulable(change: dict[str, object]) -> None:
     ledger = ledger_of(gpu_node("a", **change))
-    answer = ledger.place(eighths(4, cpu_milli=1000, memory_bytes=GIB), 0.0)
+    answer = ledger.place(eighths(4), 0.0)
     assert isinstance(answer, Placement)
     assert (answer.node, answer.gpu_mib, answer.memory_values) == (None, 81920, ("81920",))
 

@@ -27,12 +27,3 @@ def test_pods_spread_over_indices_by_the_capacity_behind_each() -> None:
     ledger = full((4, 81920), (2, 81920))
     counts = Counter(waits(ledger, 4, f"p{i}").indices for i in range(30))
     assert counts == {(0,): 10, (1,): 10, (2,): 5, (3,): 5}
-
-
-def test_a_pod_that_was_bound_waits_no_more() -> None:
-    ledger = full((2, 81920))
-    ledger.set_pod(holder("w", None, (0, 4), memory_values=("81920",)))
-    assert waits(ledger, 4, "first").indices == (1,)
-    ledger.set_pod(holder("w", "n0", (0, 4)))
-    assert ledger.pending()[0].name == "first"
-    assert waits(ledger, 4, "second").indices == (0,)
