@@ -53,3 +53,4 @@ def test_reservations_without_a_quota_end_none_with_one_even_of_their_own_namesp
     for number in range(9):
         ledger.place(eighths(1, namespace="team", reservation=f"r{number}"), 0.0)
     assert ledger.is_reserved("counted")
+    assert ledger.reservations == 4 + 1, "each have their own bound"

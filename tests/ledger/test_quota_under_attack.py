@@ -18,10 +18,10 @@ from tests.ledger.cluster import eighths, gpu_node, holder
 
 LIMIT, EIGHTH_MIB = 8, 10240
 QUOTAS = (
-    Quota("namespace", "team", slices=LIMIT + 1, memory_mib=LIMIT * EIGHTH_MIB),
+    Quota("namespace", "team", memory_mib=LIMIT * EIGHTH_MIB),
     Quota("queue", "q", slices=LIMIT - 2, keys=("q", "#id"), namespaces=("team",)),
 )
-QUEUES = [("q",), ("#id",), ("q", "#id")]
+QUEUES = [(), (), ("q",), ("#id",), ("q", "#id")]
 NAMES = [f"pod-{number}" for number in range(12)]
 
 
@@ -63,7 +63,8 @@ class QuotaUnderAttack(RuleBasedStateMachine):
 
     def _review(self, name: str, slices: int, queues: tuple[str, ...], **changes: object) -> Placement | None:
         self.reviews += 1
-        known = {"namespace": "team", "pod": name, "queues": queues, "quotas": QUOTAS}
+        quotas = QUOTAS if queues else QUOTAS[:1]
+        known = {"namespace": "team", "pod": name, "queues": queues, "quotas": quotas}
         known["reservation"] = f"review-{self.reviews}"
         request: PlacementRequest = eighths(slices, **(known | changes))
         answer = self.ledger.place(request, self.now)
