@@ -152,12 +152,7 @@ class NodeAccount:
 
 
 def has_room(free: Sequence[int], fraction: Fraction) -> bool:
-    """Whether each container finds its slices on one card, if the agent assigns them one after the other.
-
-    Args:
-        free: free slices of each card, or their sum if the cards are unknown.
-        fraction: the pod's fraction.
-    """
+    """Whether each container finds its slices on one card. `free` is one sum if the cards are unknown."""
     if len(free) == 1:
         return free[0] >= fraction.slices
     left = list(free)

@@ -49,10 +49,7 @@ class CardView:
 def cards_of_node(
     cards: ClaimedCards, node: str, queue_of: Callable[[PodKey], str] = lambda _: "", *, takes_pods: bool
 ) -> tuple[CardView, ...]:
-    """Return the cards of one node, by number.
-
-    `queue_of` returns the key of a pod's ClearML queue. `takes_pods` tells whether the node takes new pods.
-    """
+    """Return the cards of a node, by number; `queue_of` returns the key of a pod's ClearML queue."""
     uses, views = cards.on(node), list[CardView]()
     most = max(1, MAX_SHARES // max(1, len(uses)))
     for use in uses:

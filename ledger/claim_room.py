@@ -1,7 +1,4 @@
-"""Which offered cards the claim of a waiting pod could take, and how much of them is free, as shown to users.
-
-The scheduler also compares CPU, memory and everything else that a pod needs of its node.
-"""
+"""Which offered cards the claim of a waiting pod could take, and what is free of them, for users."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Which sizes of the offered cards the claim of a share may take.
-
-The scheduler counts what is free on a card and chooses it: `ledger/claimed_cards.py` only shows that.
-"""
+"""Which sizes of the offered cards the claim of a share may take; the scheduler chooses the card."""
 
 from __future__ import annotations
 

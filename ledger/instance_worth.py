@@ -10,10 +10,7 @@ from modes.units import POOL, Gpu, Profile, Unit, profile_of_product
 
 
 def with_instance_worth(pod: PodFact, node: NodeFact | None) -> PodFact:
-    """Return the pod with the worth of its instances on its node; None if it has none, or it is unknown.
-
-    If the card is unknown, the instances are worth their maximum.
-    """
+    """Return the pod with what its instances are worth on its node, or may be worth at most."""
     more = 0
     for unit, count in pod.takes:
         if isinstance(unit, Gpu):

@@ -129,10 +129,7 @@ class Ledger(LedgerWriter):
             self.line.close(found.quota)
 
     def _gated(self, request: PlacementRequest) -> AllocationResult:
-        """Where a pod waits for its quotas: the index with the shortest queue, whatever has room now.
-
-        A quota that is too small for the pod refuses it, however long it waits.
-        """
+        """Where a pod waits, whatever has room: the shortest queue. A quota that is too small refuses it."""
         found = self._first_within(QuotaUsage(), request.with_demands(is_gated=True))
         return found.placed(waits_for_quota=True) if isinstance(found, AllocatedShare) else found
 

@@ -80,10 +80,7 @@ class LedgerWriter(LedgerReader):
         return self._node_index.fact(node) if node is not None else None
 
     def put_offer(self, found: OfferedSlice) -> set[str]:
-        """Add or change a ResourceSlice of cards that pods can claim, and return the affected nodes.
-
-        The inverse of `remove_offer`.
-        """
+        """Add or change a ResourceSlice of cards, and return the affected nodes; undone by `remove_offer`."""
         before = self.cards.sizes_on(None)
         return self._note_sizes(self.cards.put_slice(found), before)
 

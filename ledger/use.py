@@ -150,10 +150,7 @@ def _sum(uses: Sequence[MeasuredUse], measured: str) -> ShareUse:
 
 
 def _idle_seconds(idle: Sequence[str], measured: str) -> int | None:
-    """Return how long all of several containers were idle; None if one was not, or a time cannot be read.
-
-    Both times are of the same node, so no other clock matters.
-    """
+    """Return how long all of several containers were idle, by the clock of their node."""
     now = seconds_of(measured)
     known = [each for each in map(seconds_of, idle) if each is not None]
     return max(0, now - max(known)) if now is not None and len(known) == len(idle) else None

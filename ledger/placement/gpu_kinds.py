@@ -1,7 +1,4 @@
-"""The kinds of GPU in the cluster: models, values of nvidia.com/gpu.memory, offered MIG instances.
-
-A pod with `sameModel` is restricted to the model of its owner's other pods.
-"""
+"""The kinds of GPU in the cluster: models, values of nvidia.com/gpu.memory, offered MIG instances."""
 
 from __future__ import annotations
 
@@ -141,10 +138,7 @@ def keep_to(model: GpuModel, request: PlacementRequest) -> PlacementRequest | No
 def model_to_wait_for(
     samples: Iterable[tuple[NodeFact, int]], indices: tuple[int, ...], gpu_mib: int
 ) -> GpuModel:
-    """Return the model that most nodes with these indices and GPU memory have.
-
-    `samples` are nodes, and how many nodes equal each of them in model and GPUs.
-    """
+    """Return the model that most of the counted nodes with these indices and memory have."""
     products: Counter[str] = Counter()
     for node, count in samples:
         if (node.gpu_mib or 0) == gpu_mib and set(indices) <= dict(node.gpus).keys():

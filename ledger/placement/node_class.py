@@ -80,10 +80,7 @@ class Group:
         """Unusable slices of the node with the least free CPU; the others have no more. None: not counted."""
 
     def best(self, search: Search, base: int, pod: Gains) -> Found | None:
-        """Return the node whose CPU suits the pod best, and its score; the least CPU wins a tie.
-
-        The least CPU gains most of what is unusable, and enough CPU for all free slices loses nothing.
-        """
+        """Return the node whose CPU suits the pod best, and its score; the least CPU wins a tie."""
         nodes, found = self.nodes, None
         first = bisect_left(nodes, (search.cpu_milli,))
         enough = [bisect_left(nodes, (cpu,), first) for cpu in enough_cpu(self.free, pod)]
@@ -170,10 +167,7 @@ class NodeClass:
         return found
 
     def _with_room(self, search: Search) -> list[tuple[int, Group]]:
-        """Return the groups with room for a pod and their scores without CPU, the best first.
-
-        Some may have no node now.
-        """
+        """Return the groups with room and their scores without CPU, the best first; some may be empty."""
         size = search.size if self.layout is None else (search.size, search.demand)
         scored, ranked = self._ranked.get(size, (0, []))
         if scored < len(self._groups):
