@@ -232,12 +232,7 @@ class ClaimedCards:
         return [self._use(key, found[key]) for key in sorted(found, key=_order)]
 
     def kinds(self, driver: str, *, whole: bool = False) -> Mapping[CardKind, int]:
-        """Return how many cards a driver offers, by their kind: those that claims may share, or all.
-
-        `whole`: all, for claims of whole cards.
-
-        Slices that are out of date count until they are deleted.
-        """
+        """Return how many cards that claims may share, or with `whole` any, a driver offers, by kind."""
         found = Counter[CardKind]()
         for (of_driver, kind, is_shareable), number in self._kinds.items():
             if of_driver == driver and (whole or is_shareable):

@@ -179,16 +179,10 @@ def pool_of(
     labels: Mapping[str, str],
     names: ResourceNames,
 ) -> tuple[str, int, int]:
-    """Return the name, slices and number of GPUs of a node's pool; an empty name without a pool.
+    """Return the name, slices and number of GPUs (0: unknown) of a node's pool; an empty name without one.
 
     Of several names, the one with most slices is the pool. A node that offers nothing else keeps its pool
     without slices while its device plugin is away, if its capacity or its labels still show GPUs.
-
-    Args:
-        amounts: the node's allocatable.
-        capacity: its capacity, which counts a device plugin that is away for some minutes.
-        labels: its labels, of which those of GPU feature discovery state the number of GPUs; 0 if none does.
-        names: the names to count.
 
     Raises:
         ValueError: an amount is not a whole number.

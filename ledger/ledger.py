@@ -112,8 +112,10 @@ class Ledger(LedgerWriter):
 
     def _must_wait(self, request: PlacementRequest, found: AllocationResult) -> bool:
         """Whether the policy lets the pod wait, and it is over a quota or others came before it."""
-        quotas = request.accounting.quotas
-        if not quotas or self.line.state == "off" or not request.demands.can_be_gated:
+        quotas, demands = request.accounting.quotas, request.demands
+        # Kubernetes allows no gate on a pod that names its node.
+        can_wait = demands.when_over_quota == "wait" and not demands.constraints.node_name
+        if not (quotas and can_wait) or self.line.state == "off":
             return False
         if isinstance(found, AllocatedShare):
             largest = self._largest_mib_for(request, found)

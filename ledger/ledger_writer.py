@@ -149,13 +149,7 @@ class LedgerWriter(LedgerReader):
             self.set_pod(pod)
 
     def expire(self, now: float, known_until: float | None = None) -> None:
-        """End expired reservations.
-
-        Args:
-            now: seconds of any monotonic clock.
-            known_until: up to when the cluster's state is known, if not `now`. A reservation does not end
-                while its pod may exist unreported.
-        """
+        """End expired reservations, but none whose pod may have come unreported since `known_until`."""
         known_until = now if known_until is None else known_until
         while (over := self._reservations.first_expired(known_until)) is not None:
             self._end(over)

@@ -14,7 +14,6 @@ from kube.objects import OwnerReference
 from ledger.accounts import Claim, add_to
 from ledger.placement_request import MAX_OWNER
 
-_NOWHERE: Mapping[str, int] = {}
 GpuModel = tuple[str | None, int | None]
 """Values of the node labels nvidia.com/gpu.product and nvidia.com/gpu.memory; None if one is missing."""
 Place = TypeVar("Place", str, GpuModel)
@@ -61,7 +60,7 @@ class Owners:
 
     def on_nodes(self, owner: str) -> Mapping[str, int]:
         """Return the number of an owner's shares of GPUs, by name of the node."""
-        return self._on_nodes.get(owner, _NOWHERE)
+        return self._on_nodes.get(owner, {})
 
     def awaited(self, owner: str) -> GpuModel | None:
         """Return the model that an owner's pending pods require; None if they require none."""

@@ -283,11 +283,6 @@ class Demands(msgspec.Struct, frozen=True, gc=False):
         return self.existing.reservation if self.existing is not None else None
 
     @property
-    def can_be_gated(self) -> bool:
-        """Whether the pod may wait for a quota. Kubernetes allows no gate on a pod that names its node."""
-        return self.when_over_quota == "wait" and not self.constraints.node_name
-
-    @property
     def need_owner(self) -> bool:
         """Whether the placement depends on the pod's owner."""
         return self.same_model or self.place == "spread"

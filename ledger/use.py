@@ -120,12 +120,9 @@ class PodUses:
 def by_pod(
     uses: Sequence[MeasuredUse], measured: str = "", *, is_cut: bool = False
 ) -> Mapping[UseKey, ShareUse]:
-    """Return the use of the pods of one node, on each GPU and on all.
+    """Return the use of pods on each GPU and on all, by what their containers used when it was `measured`.
 
-    Args:
-        uses: what containers use.
-        measured: when that was measured, in RFC 3339; empty if unknown.
-        is_cut: whether there are more containers: some may be of the last pod, which may then not be idle.
+    With `is_cut` there are more containers: some may be of the last pod, which may then not be idle.
     """
     found: defaultdict[UseKey, list[MeasuredUse]] = defaultdict(list)
     for use in uses:
