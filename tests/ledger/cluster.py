@@ -1,7 +1,5 @@
 """Words of the tests: nodes with GPUs, holders, asks in eighths."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
@@ -32,13 +30,12 @@ def holder(
 
 
 def read_pod(requests: dict[str, str], containers: int = 1, **parts: Any) -> PodFact:
-    """A pod as it is read from the API: fields of its metadata, and of its `spec`."""
-    spec = parts.pop("spec", {})
+    """A pod as it is read from the API: fields of its metadata, its `spec` and its `status`."""
+    spec, status = parts.pop("spec", {}), parts.pop("status", {})
     each = {"name": "main", "resources": {"requests": requests}}
     metadata = {"name": "p", "namespace": "red", **parts}
-    return pod_from_object(
-        {"metadata": metadata, "spec": {"containers": [each] * containers, **spec}}, ResourceNames()
-    )
+    spec = {"containers": [each] * containers, **spec}
+    return pod_from_object({"metadata": metadata, "spec": spec, "status": status}, ResourceNames())
 
 
 def request_of(fraction: Fraction, **fields: object) -> PlacementRequest:

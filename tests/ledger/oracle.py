@@ -4,8 +4,6 @@ Nothing here calls the code under test; all that is shared is how Kubernetes mat
 tests/kube tries. It knows per-gpu mode on nodes whose labels are true; test_cards.py has examples of others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from kube.matching import labels_match, tolerates

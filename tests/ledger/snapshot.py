@@ -1,7 +1,5 @@
 """What a ledger has in its books, in a form that two ledgers can be compared by."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ledger.ledger import Ledger

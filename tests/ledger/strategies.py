@@ -1,7 +1,5 @@
 """Nodes, pods and asks as hypothesis draws them: few names and sizes, so that they meet."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOSTNAME_LABEL

@@ -1,7 +1,5 @@
 """Quotas in MiB count what cards give: asked memory, parts of a card, several GPUs, unknown cards."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

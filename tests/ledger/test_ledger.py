@@ -1,7 +1,5 @@
 """The ledger kept by events is the ledger made from the list, whatever happened on the way."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from hypothesis import settings

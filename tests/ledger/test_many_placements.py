@@ -1,7 +1,5 @@
 """Many pods that are placed before any shows up are spread and counted, and nothing of them stays."""
 
-from __future__ import annotations
-
 import pytest
 
 from ledger.ledger import Ledger

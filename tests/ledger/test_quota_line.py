@@ -1,7 +1,5 @@
 """Which waiting pods may go, and in what order: compared with a plain walk over all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 

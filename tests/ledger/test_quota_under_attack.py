@@ -1,7 +1,5 @@
 """A quota holds in whatever order honest, copied, forged and repeated reviews and restarts come."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -145,7 +143,10 @@ class QuotaUnderAttack(RuleBasedStateMachine):
     def watch_delivers(self, count: int) -> None:
         delivered, self.unseen = self.unseen[:count], self.unseen[count:]
         for event in delivered:
-            self._deliver(event)
+            if isinstance(event, str):
+                self.ledger.remove_pod(("team", event))
+            else:
+                self.ledger.set_pod(event)
 
     @rule(data=st.data(), node=st.sampled_from(["a", "b"]))
     @precondition(lambda self: self.created)
@@ -164,7 +165,7 @@ class QuotaUnderAttack(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         """A creation that takes longer than 5 s is none of ours, and the watch lags less than that."""
         if seconds > 1:
-            self._everything_arrives()
+            self.watch_delivers(len(self.unseen))
             self.under_way.clear()
         self.now += seconds
 
@@ -178,17 +179,6 @@ class QuotaUnderAttack(RuleBasedStateMachine):
         again, self.under_way = self.under_way, []
         for made in again:
             self._second_review(made)
-
-    def _everything_arrives(self) -> None:
-        for event in self.unseen:
-            self._deliver(event)
-        self.unseen.clear()
-
-    def _deliver(self, event: PodFact | str) -> None:
-        if isinstance(event, str):
-            self.ledger.remove_pod(("team", event))
-        else:
-            self.ledger.set_pod(event)
 
     @invariant()
     def no_quota_is_passed(self) -> None:

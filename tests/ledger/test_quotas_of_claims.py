@@ -1,7 +1,5 @@
 """Quotas count claims by the names of their templates: never over a quota, and the same from a list."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

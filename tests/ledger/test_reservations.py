@@ -1,7 +1,5 @@
 """A place is promised at admission and becomes its pod's, once."""
 
-from __future__ import annotations
-
 import pytest
 
 from ledger.ledger import Ledger

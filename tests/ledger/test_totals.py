@@ -1,7 +1,5 @@
 """Sums that are kept while nodes change, compared with those of the whole view."""
 
-from __future__ import annotations
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """The fast placement finds what a plain scan finds."""
 
-from __future__ import annotations
-
 import os
 import random
 

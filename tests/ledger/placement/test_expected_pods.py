@@ -1,7 +1,5 @@
 """What is expected steers pods that could go anywhere, and is forgotten in bounds."""
 
-from __future__ import annotations
-
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
 from ledger.ledger import Ledger
 from ledger.placement.expected_pods import MAX_KINDS
@@ -85,16 +83,6 @@ def test_idle_gpus_of_one_node_are_kept_for_pods_of_several() -> None:
     ledger = ledger_of(gpu_node("a", 4), gpu_node("b", 4), holders=(holder("h", "b", (0, 8)),))
     arrive(ledger, 32, 60)
     assert arrive(ledger, 8, 1) == ["b"]
-
-
-def test_ten_gib_do_not_take_five_eighths_of_a_small_gpu_beside_an_idle_large_one() -> None:
-    """2 GiB of each of four GPUs of 16 GiB are left, where seven eighths of a GPU of 80 GiB would be."""
-    small = [gpu_node(f"t4-{i}", 4, mib=16_384) for i in range(4)]
-    large = [gpu_node(f"a100-{i}", 4, mib=81_920) for i in range(4)]
-    ledger = ledger_of(*small, *large)
-    taken = [name[0] for name in ask_mib(ledger, 10_240, 16)]
-    # By the least MiB taken, all 16 took five eighths of a GPU of 16 GiB each.
-    assert (taken.count("t"), taken.count("a")) == (0, 16)
 
 
 def test_small_requests_leave_gpus_with_much_memory_to_pods_that_fit_nowhere_else() -> None:

@@ -1,7 +1,5 @@
 """Extended resources other than GPUs, such as those of network cards: facts of nodes, like CPU."""
 
-from __future__ import annotations
-
 import pytest
 
 from ledger.from_kubernetes import MAX_OFFERED, node_from_object

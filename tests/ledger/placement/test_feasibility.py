@@ -1,7 +1,5 @@
 """What a pod is told that no node could ever hold: what the nodes lack, and what to do."""
 
-from __future__ import annotations
-
 import pytest
 
 from kube.names import GPU_MEMORY_LABEL

@@ -1,7 +1,5 @@
 """The index of labels finds the nodes that asking each of them by itself finds."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

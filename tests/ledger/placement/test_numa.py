@@ -1,7 +1,5 @@
 """Several GPUs of one pod lie on as few NUMA nodes as can be, wherever that costs nobody any room."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Where a pod waits when nothing has room, and how that spreads."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from ledger.ledger import Ledger

@@ -1,7 +1,5 @@
 """Mode pooled where the agent tells what is held of each card: no pod is placed across cards."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec import structs
 

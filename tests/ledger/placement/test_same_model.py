@@ -1,7 +1,5 @@
 """Replicas of one owner that are kept to one GPU model."""
 
-from __future__ import annotations
-
 import pytest
 
 from kube.names import GPU_PRODUCT_LABEL

@@ -1,7 +1,5 @@
 """Replicas of one owner are spread over nodes and GPUs."""
 
-from __future__ import annotations
-
 from ledger.ledger import Ledger
 from ledger.placement_request import PlacementRequest
 from tests.ledger.cluster import eighths, gpu_node, ledger_of, placed
