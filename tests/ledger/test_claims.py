@@ -49,37 +49,24 @@ H100S = {"NVIDIA H100 80GB HBM3": {81559: 2}, "NVIDIA A10": {23028: 4}}
 H100, B200, LARGE = GpuKinds(models=("H100",)), GpuKinds(models=("B200",)), GpuKinds(min_mib=50000)
 
 
-@pytest.mark.parametrize(
-    ("cards", "asked", "sizes"),
-    [
-        (TWO_SIZES, {}, ()),
-        ({}, {}, ()),
-        ({40960: 1}, {"fraction": MEMORY, "driver": NVIDIA_DRIVER}, ()),
-        ({}, {"fraction": WHOLE}, ()),
-        ({}, {"fraction": WHOLE, "kinds": B200}, ()),
-        (TWO_SIZES, {"fraction": MEMORY}, (40960, 81920)),
-        (OF_SIZES, {"fraction": MEMORY}, (1000, *range(1006, 1012))),
-        (TWO_SIZES, {"fraction": PARTS}, (40960,)),
-        (TWO_SIZES, {"fraction": MEMORY, "kinds": LARGE}, (81920,)),
-        ({}, {"fraction": MEMORY, "others": H100S, "kinds": H100}, (81559,)),
-        ({}, {"fraction": MEMORY, "assume": Assumption(1, 24576)}, (24576,)),
-        ({81920: 1}, {"fraction": MEMORY, "existing": FORGED}, (81920,)),
-    ],
-    ids=[
-        "a fraction of the agent's driver names none",
-        "whatever is offered",
-        "memory of another driver",
-        "a whole card",
-        "of any model while none is offered",
-        "for memory, the smallest first",
-        "of many, the smallest and the most frequent: smaller ones would be taken whole",
-        "of few that a claim can name, the smallest",
-        "large enough",
-        "of accepted models",
-        "assumed",
-        "forged sizes of an earlier review are chosen again: a few MiB could be a whole card",
-    ],
-)
+SIZES = {
+    "a fraction of the agent's driver names none": (TWO_SIZES, {}, ()),
+    "whatever is offered": ({}, {}, ()),
+    "memory of another driver": ({40960: 1}, {"fraction": MEMORY, "driver": NVIDIA_DRIVER}, ()),
+    "a whole card": ({}, {"fraction": WHOLE}, ()),
+    "of any model while none is offered": ({}, {"fraction": WHOLE, "kinds": B200}, ()),
+    "for memory, the smallest first": (TWO_SIZES, {"fraction": MEMORY}, (40960, 81920)),
+    "the smallest and the most frequent": (OF_SIZES, {"fraction": MEMORY}, (1000, *range(1006, 1012))),
+    "of few that a claim can name, the smallest": (TWO_SIZES, {"fraction": PARTS}, (40960,)),
+    "large enough": (TWO_SIZES, {"fraction": MEMORY, "kinds": LARGE}, (81920,)),
+    "of accepted models": ({}, {"fraction": MEMORY, "others": H100S, "kinds": H100}, (81559,)),
+    "assumed": ({}, {"fraction": MEMORY, "assume": Assumption(1, 24576)}, (24576,)),
+    # Of a forged size, a few MiB could be a whole card.
+    "forged ones are chosen again": ({81920: 1}, {"fraction": MEMORY, "existing": FORGED}, (81920,)),
+}
+
+
+@pytest.mark.parametrize(("cards", "asked", "sizes"), SIZES.values(), ids=SIZES)
 def test_a_claim_names_the_sizes_of_the_cards_that_it_may_take(cards, asked, sizes):
     assert place(cards, **asked) == Placement((), 0, (), cards=sizes)
 

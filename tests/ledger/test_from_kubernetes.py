@@ -94,31 +94,20 @@ def test_a_pool_has_as_many_gpus_as_its_labels_tell(labels: dict[str, str], gpus
     assert (fact.pooled, fact.pooled_gpus, fact.gpus) == (16, gpus, ())
 
 
-@pytest.mark.parametrize(
-    ("allocatable", "capacity", "found"),
-    [
-        ({"gpu": "0", "gpu.shared": "16"}, {}, ("nvidia.com/gpu.shared", 16, 2)),
-        ({"gpu": "6", "gpu.shared": "16"}, {}, ("nvidia.com/gpu.shared", 16, 2)),
-        ({"gpu": "16", "gpu.shared": "0"}, {}, ("nvidia.com/gpu", 16, 2)),
-        ({"gpu": "0"}, {"gpu": "16"}, ("nvidia.com/gpu", 0, 2)),
-        ({"gpu": "0", "gpu.shared": "0"}, {"gpu": "0", "gpu.shared": "16"}, ("nvidia.com/gpu.shared", 0, 2)),
-        ({"gpu": "0"}, {"gpu": "0"}, ("nvidia.com/gpu", 0, 2)),
-        ({"gpu": "0", "gpu-0": "8"}, {"gpu": "0", "gpu-0": "8"}, ("", 0, 0)),
-        ({"gpu": "0", "mig-1g.10gb": "7"}, {"gpu": "0"}, ("", 0, 0)),
-        ({}, {}, ("", 0, 0)),
-    ],
-    ids=[
-        "renamed",
-        "both",
-        "no longer renamed",
-        "away",
-        "away, renamed",
-        "away for long",
-        "per GPU",
-        "MIG",
-        "none",
-    ],
-)
+POOLS = {
+    "renamed": ({"gpu": "0", "gpu.shared": "16"}, {}, ("nvidia.com/gpu.shared", 16, 2)),
+    "both": ({"gpu": "6", "gpu.shared": "16"}, {}, ("nvidia.com/gpu.shared", 16, 2)),
+    "no longer renamed": ({"gpu": "16", "gpu.shared": "0"}, {}, ("nvidia.com/gpu", 16, 2)),
+    "away": ({"gpu": "0"}, {"gpu": "16"}, ("nvidia.com/gpu", 0, 2)),
+    "away, renamed": ({"gpu": "0", "gpu.shared": "0"}, {"gpu.shared": "16"}, ("nvidia.com/gpu.shared", 0, 2)),
+    "away for long": ({"gpu": "0"}, {"gpu": "0"}, ("nvidia.com/gpu", 0, 2)),
+    "per GPU": ({"gpu": "0", "gpu-0": "8"}, {"gpu": "0", "gpu-0": "8"}, ("", 0, 0)),
+    "MIG": ({"gpu": "0", "mig-1g.10gb": "7"}, {"gpu": "0"}, ("", 0, 0)),
+    "none": ({}, {}, ("", 0, 0)),
+}
+
+
+@pytest.mark.parametrize(("allocatable", "capacity", "found"), POOLS.values(), ids=POOLS)
 def test_a_pool_has_the_name_with_most_slices_also_while_its_device_plugin_is_away(
     allocatable: dict[str, str], capacity: dict[str, str], found: tuple[str, int, int]
 ) -> None:

@@ -45,7 +45,6 @@ def test_its_pod_takes_its_place_and_counts_once() -> None:
         {"namespace": "other"},
         {"takes": ((1, 5),)},
         {"takes": ((0, 4),)},
-        {"takes": ((0, 5), (1, 5))},
         {"takes": ((0, 5), (POOL, 5))},
         {"reservation": "s"},
     ],

@@ -119,11 +119,7 @@ def test_values_of_the_memory_label_whose_share_is_the_same_are_all_named_by_num
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        {"gpus": ((0, 0), (1, 3))},
-        {"gpus": ((0, 0), (1, 0)), "slices_per_gpu": 0},
-    ],
+    "change", [{"gpus": ((0, 0), (1, 3))}, {"gpus": ((0, 0), (1, 0)), "slices_per_gpu": 0}]
 )
 def test_a_node_without_room_now_is_waited_for_and_never_unschedulable(change: dict[str, object]) -> None:
     ledger = ledger_of(gpu_node("a", **change))
