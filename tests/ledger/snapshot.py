@@ -20,13 +20,7 @@ def books(ledger: Ledger) -> dict[str, Any]:
 
 
 def _account(account: Any) -> tuple[Any, ...]:
-    own = (
-        account.fact,
-        account.claims,
-        account.taken,
-        account.name,
-        account.unbound,
-    )
+    own = (account.fact, account.claims, account.taken, account.name, account.unbound)
     return (*own, account.cpu_free, account.memory_free, account.extended, account.left)
 
 

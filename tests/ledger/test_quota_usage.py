@@ -75,8 +75,7 @@ def again(slices: int = 4, index: int = 0, kept: str | None = "uid", **changes: 
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [{"namespace": "b"}, {"slices": 3}, {"index": 1}, {"kept": None}, {"pod": "other"}],
+    "changes", [{"namespace": "b"}, {"slices": 3}, {"index": 1}, {"kept": None}, {"pod": "other"}]
 )
 def test_only_the_pods_own_reservation_spares_it_from_being_counted_twice(changes: dict[str, Any]) -> None:
     ledger = ledger_of(gpu_node("n"))

@@ -95,19 +95,11 @@ UNPREPARED = claim_of("allocated", parts=(WHOLE,), reported="Failed to prepare: 
     ("claim", "pod", "fragment"),
     [
         (claim_of("not created"), {}, "Kubernetes has not created its ResourceClaim yet: ask again in a few"),
-        (
-            claim_of("no template"),
-            {},
-            f"ResourceClaimTemplate {TEMPLATE} does not exist, so Kubernetes",
-        ),
+        (claim_of("no template"), {}, f"ResourceClaimTemplate {TEMPLATE} does not exist, so Kubernetes"),
         (claim_of("deleted"), {}, "ResourceClaim train-x was deleted: ask again in a few seconds, or delete"),
         (claim_of("unread"), {}, "Its ResourceClaim could not be read"),
         (ShareClaim(state="unread", template=TEMPLATE), {}, f"gives it a claim by template {TEMPLATE}."),
-        (
-            claim_of("allocated", parts=(PART,)),
-            {},
-            "40960 MiB of gpu-3 in pool gpu-0: the scheduler is",
-        ),
+        (claim_of("allocated", parts=(PART,)), {}, "40960 MiB of gpu-3 in pool gpu-0: the scheduler is"),
         (
             claim_of("allocated", parts=(SHARE,)),
             {"node": "gpu-0", "phase": "Running"},
