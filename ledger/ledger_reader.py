@@ -131,7 +131,7 @@ class LedgerReader:
             return queue_of(claim) if claim is not None else ""
 
         cards = cards_of_node(self.cards, name, queue, takes_pods=self._takes_pods(name))
-        return node_view(account, cards)
+        return node_view(account, tuple(cards))
 
     def counted_slices(self, node: str, pod: PodKey) -> int:
         """Return the slices of a pod on a node, as quotas count them; 0 if it is unknown."""

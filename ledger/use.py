@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 import msgspec
 
-from ledger.card_view import CardView
 from ledger.view import NodeView
 
 HOUR_SECONDS = 3600
@@ -154,7 +153,7 @@ def _idle_seconds(idle: Sequence[str], measured: str) -> int | None:
 
 
 def shares_in_use(node: NodeView, uses: PodUses) -> Iterator[UsedShare]:
-    """Yield the shares of a node's bound pods, with what they use of them."""
+    """Yield what bound pods hold of a node's GPUs, and of its cards by claims, with what they use of it."""
     size = GpuSize(node.slices_per_gpu)
     for gpu in node.gpus:
         for share in gpu.shares:
@@ -162,20 +161,13 @@ def shares_in_use(node: NodeView, uses: PodUses) -> Iterator[UsedShare]:
                 namespace, pod = share.namespace, share.name
                 use = uses.of(namespace, pod, gpu.index)
                 yield UsedShare(node.name, gpu.name, namespace, pod, share.queue, share.slices, size, use)
-    yield from _claimed_shares(node.cards, uses)
-
-
-def _claimed_shares(cards: Iterable[CardView], uses: PodUses) -> Iterator[UsedShare]:
-    """Yield what pods hold of a node's cards by claims, with what they use of it."""
-    for card in cards:
+    for card in node.cards:
         size = GpuSize(card.memory_mib, in_mib=True)
-        for share in card.shares:
-            if share.pod:
-                namespace, pod = share.namespace, share.pod
+        for part in card.shares:
+            if part.pod:
+                namespace, pod, held = part.namespace, part.pod, part.memory_mib
                 use = uses.of_card(namespace, pod, card.uuid)
-                yield UsedShare(
-                    card.node, card.device, namespace, pod, share.queue, share.memory_mib, size, use
-                )
+                yield UsedShare(card.node, card.device, namespace, pod, part.queue, held, size, use)
 
 
 def enough(held: int, size: GpuSize, use: ShareUse) -> int:

@@ -74,11 +74,7 @@ class Candidates:
         return tuple(sorted(self.index.named(self.nodes), key=lambda account: account.name))
 
     def best(self, request: PlacementRequest, only: _Test | None = None) -> Found | None:
-        """Return the best node for one of the pods, and its score; None if none has room.
-
-        Ties always go to the same node. A node is only chosen if `only` returns True for it (None: every
-        node).
-        """
+        """Return the best node that passes `only`, always the same of equals; None without room."""
         if self._few is not None:
             scores = [(self.score(each, request), each) for each in self._few if only is None or only(each)]
             known = [(value, each) for value, each in scores if value is not None]

@@ -114,11 +114,7 @@ def best_gaps(free: Collection[int], fraction: Fraction, prices: Prices) -> list
 
 
 def gpus_of_split(free: Sequence[int], fraction: Fraction) -> list[int] | None:
-    """Return for each container the position in `free` of the GPU that it gets; None without room.
-
-    The largest chooses first: the fullest GPU with room. For up to three containers this always finds room if
-    there is any. Free slices may be negative.
-    """
+    """Return the position of the GPU that each container gets: for up to three wherever there is room."""
     left, positions = list(free), [0] * fraction.containers
     for container in sorted(range(len(positions)), key=lambda at: -fraction.pieces[at]):
         slices = fraction.pieces[container]
