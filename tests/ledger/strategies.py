@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOSTNAME_LABEL
+from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from kube.scheduling import Taint
 from modes.facts import UNLIMITED, NodeFact, PodFact
 from modes.fraction import Fraction
@@ -15,11 +15,7 @@ KEYS = ["zone", "rank", "example.com/host"]
 VALUES = ["a", "b", "1", "7", "-3", ""]
 PRODUCTS = ["A100", "H100"]
 OWNERS = ["", "", "train", "serve"]
-TAINTS = [
-    Taint("nvidia.com/gpu", "NoSchedule"),
-    Taint("team", "NoExecute", "blue"),
-    Taint("odd", "PreferNoSchedule"),
-]
+TAINTS = [Taint("nvidia.com/gpu", "NoSchedule"), Taint("team", "NoExecute", "blue")]
 
 fractions = st.sampled_from(
     [*(Fraction(slices, 8) for slices in (1, 2, 3, 4, 7, 8, 16, 32)), Fraction(1, 2), Fraction(4, 4)]
@@ -37,17 +33,13 @@ def nodes(draw: st.DrawFn) -> NodeFact:
     labels |= {GPU_PRODUCT_LABEL: product} if product is not None else {}
     pooled_gpus = draw(st.sampled_from([0, 0, 0, 2, 4]))
     name = draw(st.sampled_from(NODE_NAMES))
-    labels |= {HOSTNAME_LABEL: f"{name}.example"}
     known = draw(st.sampled_from([0, 0, gpus]))
     return NodeFact(
         name=name,
         labels=labels if mib is None else labels | {GPU_MEMORY_LABEL: str(mib)},
         taints=tuple(draw(st.lists(st.sampled_from(TAINTS), max_size=2, unique=True))),
         usable=draw(st.sampled_from([True, True, True, False])),
-        gpus=tuple(
-            (index, draw(st.sampled_from([per_gpu, per_gpu, per_gpu, per_gpu - 1, 0])))
-            for index in range(gpus)
-        ),
+        gpus=tuple((index, draw(st.sampled_from([per_gpu, per_gpu, 3, 0]))) for index in range(gpus)),
         slices_per_gpu=per_gpu if gpus else 0,
         pooled=pooled_gpus * 8,
         pooled_gpus=pooled_gpus,

@@ -23,7 +23,6 @@ MEMORY = Fraction.of_memory(100, 8)
 
 
 def offer(driver, cards, model=""):
-    """A ResourceSlice with a number of cards of each size."""
     sizes = [mib for mib, number in cards.items() for _ in range(number)]
     made = tuple(ClaimableCard(f"gpu-{i}", mib, model=model) for i, mib in enumerate(sizes))
     return OfferedSlice(f"slice of {model}", driver, cards=made)

@@ -41,7 +41,6 @@ def pod(spec: dict[str, Any] | None = None, **metadata: Any) -> PodFact:
 
 
 def requiring(*values: str) -> dict[str, Any]:
-    """The affinity of a pod that requires these values of GPU memory."""
     expression = {"key": "nvidia.com/gpu.memory", "operator": "In", "values": values}
     required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}

@@ -4,18 +4,14 @@ import pytest
 
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement, Quota
-from ledger.reservations import MAX_RESERVATIONS
 from tests.ledger.cluster import eighths, gpu_node
 from tests.ledger.snapshot import books
 
-NODES = 40
-GPUS = 4
 
-
-def cluster(most_reservations: int = MAX_RESERVATIONS) -> Ledger:
+def cluster(most_reservations: int) -> Ledger:
     ledger = Ledger(most_reservations)
-    for number in range(NODES):
-        ledger.set_node(gpu_node(f"n{number}", GPUS))
+    for number in range(40):
+        ledger.set_node(gpu_node(f"n{number}", 4))
     return ledger
 
 

@@ -9,17 +9,14 @@ from tests.ledger.cluster import read_pod
 CONTROLLER = OwnerReference("uid-1", controller=True)
 
 
+OWNED = {"uid": "uid-1", "controller": True}
+
+
 @pytest.mark.parametrize(
     ("metadata", "expected"),
     [
-        (
-            {"ownerReferences": [{"uid": "uid-1", "controller": True}]},
-            owner_key("team", [CONTROLLER], None, ()),
-        ),
-        (
-            {"ownerReferences": [{"uid": "x"}, {"uid": "uid-1", "controller": True}], "generateName": "a-"},
-            owner_key("team", [CONTROLLER], "b-", ("q",)),
-        ),
+        ({"ownerReferences": [OWNED]}, owner_key("team", [CONTROLLER], None, ())),
+        ({"ownerReferences": [{"uid": "x"}, OWNED]}, owner_key("team", [CONTROLLER], "b-", ("q",))),
         ({"generateName": "a-"}, owner_key("team", None, "a-", ("q",))),
         ({"labels": {"clearml-agent-queue-name": "Q"}}, owner_key("team", None, None, ("q",))),
         ({"ownerReferences": [{"uid": "uid-1"}]}, ""),

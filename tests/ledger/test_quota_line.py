@@ -18,7 +18,6 @@ ONE, TWO = Quota("queue", "one", slices=4), Quota("queue", "two", max_pods=2)
 
 
 def quotas_of(namespace: str, queues: tuple[str, ...]) -> tuple[Quota, ...]:
-    """What the policies of these tests say."""
     of_queues = {"one": ONE, "two": TWO}
     return (*((RED,) if namespace == "red" else ()), *(of_queues[queue] for queue in queues))
 
@@ -31,7 +30,6 @@ def waiting(
 
 
 def let_go(ledger: Ledger) -> list[str]:
-    """Let all pods go whose turn it is; give their names."""
     gone = []
     for pod in ledger.line.due(quotas_of, "policies"):
         if pod is not None:

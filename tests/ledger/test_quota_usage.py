@@ -68,7 +68,6 @@ A = Quota("namespace", "a", slices=4)
 
 
 def again(slices: int = 4, index: int = 0, kept: str | None = "uid", **changes: object) -> PlacementRequest:
-    """A pod that brings its placement of an earlier review."""
     brings = Placement((index,), 81920, ("81920",), reservation=kept)
     known = {"namespace": "a", "pod": "p", "reservation": "again", "quotas": (A,)}
     return eighths(slices, existing=brings, **(known | changes))

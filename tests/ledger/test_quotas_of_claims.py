@@ -120,17 +120,6 @@ def test_a_card_that_no_two_claims_can_share_counts_too() -> None:
     assert ledger.used_of(MEMORY).memory == GpuMemory(LARGE)
 
 
-def test_claims_take_no_room_and_are_only_counted_as_waiting() -> None:
-    ledger = ledger_with(*OFFERS)
-    ledger.place(asking(HALF, SLICES, reservation="r"), 0.0)
-    ledger.set_pod(pod_of("p", HALF, Placement((), 0, (), cards=(SMALL,))))
-    assert (ledger.pending(), ledger.pending_slices()) == ((), 0)
-    assert ledger.pending_count() == 1
-    ledger.expire(100.0)
-    assert ledger.reservations == 0
-    assert ledger.pending_slices() == 0
-
-
 def test_a_pod_over_its_quota_waits_at_the_gate_and_goes_when_there_is_room() -> None:
     ledger = ledger_with(*OFFERS)
     ledger.line.state = "open"

@@ -10,7 +10,6 @@ from tests.ledger.strategies import NODE_NAMES, nodes, pods
 
 
 def summed(ledger: Ledger) -> Totals:
-    """The same sums from the view of every node."""
     gpus = [gpu for node in ledger.view().nodes for gpu in node.gpus]
     return Totals(
         sum(gpu.index is not None for gpu in gpus),

@@ -60,7 +60,6 @@ def test_before_pods_teach_otherwise_those_that_tolerate_a_taint_leave_the_other
 
 
 def prices_on(ledger: Ledger) -> Prices:
-    """The prices of the only kind of nodes."""
     (found,) = {each.prices for each in ledger._node_index.classes.values()}
     return found
 

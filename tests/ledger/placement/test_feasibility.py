@@ -96,7 +96,6 @@ def test_why_no_node_fits_leaves_room_for_the_denials_own_words() -> None:
 
 
 def pool(name: str, resource: str = "nvidia.com/gpu", slices: int = 16, **labels: str) -> NodeFact:
-    """A node with two GPUs of 8 slices under one name."""
     own = {key.replace("__", "/"): value for key, value in labels.items()}
     own |= {"kubernetes.io/hostname": name, GPU_MEMORY_LABEL: "81920"}
     return gpu_node(name, gpus=(), pool=resource, pooled=slices, pooled_gpus=2, labels=own)

@@ -42,7 +42,6 @@ def asked(draw):
 
 
 def shared(draw):
-    """A part of one GPU for two or three containers."""
     sizes = draw.choice([(4, 2), (2, 2, 2), (5, 1), (3, 3), (6, 1), (1, 4, 2)])
     return Fraction(sum(sizes), PER_GPU).shared_by([Fraction(each, PER_GPU) for each in sizes])
 

@@ -14,7 +14,6 @@ TWO_HALVES = Fraction(8, 8, 2)
 
 
 def numa_node(name: str, *numa: int, mib: int = 81920, **changes: object) -> NodeFact:
-    """A node whose agent tells the NUMA node of each GPU."""
     cards = tuple((index, mib) for index in range(len(numa)))
     models = ("",) * len(numa)
     return gpu_node(name, len(numa), mib, cards=cards, card_models=models, card_numa=numa, **changes)
