@@ -9,7 +9,7 @@ from ledger.ledger import Ledger
 from ledger.placement_request import Assumption, OverQuota, Placement, PlacementRequest, Quota
 from modes.facts import PodFact
 from modes.fraction import Fraction
-from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, read_pod, request_of
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, placed, read_pod, request_of
 
 CARD = 81920
 EIGHTH = CARD // 8
@@ -123,8 +123,7 @@ def test_what_an_agent_limits_counts_as_its_slices_for_no_less_is_the_limit(
     fraction: Fraction, mib: int
 ) -> None:
     ledger = ledger_of(gpu_node("a", agent="serving"))
-    placed = ledger.place(_by_agent(fraction, quota=Quota("namespace", "red", memory_mib=mib)), 0.0)
-    assert isinstance(placed, Placement)
+    placed(ledger, _by_agent(fraction, quota=Quota("namespace", "red", memory_mib=mib)))
     over = ledger.place(_by_agent(fraction, quota=Quota("namespace", "red", memory_mib=mib - 1)), 0.0)
     assert isinstance(over, OverQuota)
     assert over.asked == mib

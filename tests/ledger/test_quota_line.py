@@ -11,6 +11,7 @@ from ledger.ledger import Ledger
 from ledger.placement_request import OverQuota, Placement, Quota
 from ledger.quota_line import GROUPS_OF_A_PLACE
 from modes.facts import PodFact, QuotaWait
+from tests.ledger import cluster
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
 
 RED = Quota("namespace", "red", slices=8)
@@ -106,9 +107,7 @@ def opened(*pods: PodFact) -> Ledger:
 
 
 def placed(ledger: Ledger, slices: int, **fields: object) -> Placement:
-    answer = ledger.place(eighths(slices, **(ASKED | fields)), 0.0)
-    assert isinstance(answer, Placement)
-    return answer
+    return cluster.placed(ledger, eighths(slices, **(ASKED | fields)))
 
 
 def test_the_place_of_a_pod_among_any_number_of_groups_is_found_in_bounded_steps() -> None:

@@ -14,7 +14,7 @@ from modes.claim_name import NamedShare, share_of_name
 from modes.facts import PodFact
 from modes.fraction import Fraction
 from modes.registry import MODES
-from tests.ledger.cluster import read_pod, request_of
+from tests.ledger.cluster import placed, read_pod, request_of
 
 [CLAIMED] = [name for name, mode in MODES.items() if mode.is_claimed]
 SMALL, LARGE = 40960, 81920
@@ -68,8 +68,7 @@ def pod_of(
 @pytest.mark.parametrize(("fraction", "most"), MOST.items())
 def test_a_pod_counts_the_same_before_and_after_it_appears(fraction: Fraction, most: tuple[int, int]) -> None:
     ledger = ledger_with(*OFFERS)
-    placement = ledger.place(asking(fraction, SLICES, reservation=UID), 0.0)
-    assert isinstance(placement, Placement)
+    placement = placed(ledger, asking(fraction, SLICES, reservation=UID))
     reserved = ledger.used_of(SLICES)
     assert (reserved.slices, reserved.pods, reserved.memory) == (most[0], 1, GpuMemory(most[1]))
     ledger.set_pod(pod_of("p", fraction, placement))
@@ -125,13 +124,11 @@ def test_a_pod_over_its_quota_waits_at_the_gate_and_goes_when_there_is_room() ->
     ledger.line.state = "open"
     ledger.set_pod(pod_of("first", WHOLE, Placement((), 0, ())))
     ask = asking(HALF, SLICES, reservation=UID, when_over_quota="wait")
-    placement = ledger.place(ask, 0.0)
-    assert isinstance(placement, Placement)
+    placement = placed(ledger, ask)
     assert placement.waits_for_quota
     ledger.set_pod(pod_of("second", HALF, placement, gated=True))
     assert (ledger.used_of(SLICES).slices, len(ledger.line), ledger.reservations) == (8, 1, 0)
-    behind = ledger.place(asking(FIFTH, SLICES, when_over_quota="wait"), 0.0)
-    assert isinstance(behind, Placement)
+    behind = placed(ledger, asking(FIFTH, SLICES, when_over_quota="wait"))
     assert behind.waits_for_quota, "no small pod passes it"
     ledger.remove_pod(("red", "first"))
     due = [pod.name for pod in ledger.line.due(lambda *_: (SLICES,), "policies") if pod is not None]

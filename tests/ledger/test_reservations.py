@@ -6,7 +6,7 @@ from ledger.ledger import Ledger
 from ledger.placement_request import Placement
 from ledger.view import Holding, PendingView
 from modes.units import POOL
-from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, placed
 
 
 def shares(ledger: Ledger, node: str = "a", index: int = 0) -> tuple[Holding, ...]:
@@ -21,8 +21,7 @@ def test_a_reservation_counts_like_a_holder_and_names_itself() -> None:
         (0,), 81920, ("81920",), "a", "r"
     )
     assert shares(ledger) == (Holding("ml", "r", "reservation", 5),)
-    second = ledger.place(eighths(4, reservation="s"), 0.0)
-    assert isinstance(second, Placement)
+    second = placed(ledger, eighths(4, reservation="s"))
     assert second.node is None
     assert ledger.pending() == (PendingView("default", "s", "reservation", (0,), 4),)
 
@@ -83,8 +82,7 @@ def test_what_a_lost_gpu_leaves_is_shown_as_over_and_not_hidden() -> None:
         (0, 4, 6, 0, 2),
         (1, 0, 4, 0, 4),
     ]
-    answer = ledger.place(eighths(1), 0.0)
-    assert isinstance(answer, Placement)
+    answer = placed(ledger, eighths(1))
     assert answer.node is None
 
 

@@ -12,7 +12,7 @@ from ledger.placement_request import Assumption, Placement, PlacementRequest, Un
 from modes.facts import NodeFact, PodFact, PodKey
 from modes.fraction import Fraction
 from tests.effort import by_turns
-from tests.ledger.cluster import GIB, changed, eighths, gpu_node, holder, ledger_of, request_of
+from tests.ledger.cluster import GIB, changed, eighths, gpu_node, holder, ledger_of, placed, request_of
 from tests.ledger.oracle import assert_right
 
 RUNS = by_turns("ledger", usual=2, full=20)
@@ -123,8 +123,7 @@ def test_values_of_the_memory_label_whose_share_is_the_same_are_all_named_by_num
 )
 def test_a_node_without_room_now_is_waited_for_and_never_unschedulable(change: dict[str, object]) -> None:
     ledger = ledger_of(gpu_node("a", **change))
-    answer = ledger.place(eighths(4), 0.0)
-    assert isinstance(answer, Placement)
+    answer = placed(ledger, eighths(4))
     assert (answer.node, answer.gpu_mib, answer.memory_values) == (None, 81920, ("81920",))
 
 
@@ -159,8 +158,7 @@ def test_replicas_of_an_owner_keep_to_a_node_whose_cards_have_a_model_that_no_la
         ledger = ledger_of(node)
         ledger.set_pod(holder("one", "n", (0, 1), owner="train"))
         request = changed(eighths(1), owner="train", same_model=True, writes_limits=gpu_mib is not None)
-        answer = ledger.place(request, 0.0)
-        assert isinstance(answer, Placement)
+        answer = placed(ledger, request)
         assert answer.node == "n"
 
 
@@ -168,6 +166,5 @@ def test_a_pod_that_takes_no_gpu_says_nothing_of_its_owners_model() -> None:
     full = holder("other", "a-small", (0, 8), (1, 8))
     ledger = ledger_of(gpu_node("a-small", mib=16384), gpu_node("large"), holders=[full])
     ledger.set_pod(holder("idle", "a-small", owner="train"))
-    answer = ledger.place(changed(eighths(4), owner="train", same_model=True), 0.0)
-    assert isinstance(answer, Placement)
+    answer = placed(ledger, changed(eighths(4), owner="train", same_model=True))
     assert answer.node == "large"

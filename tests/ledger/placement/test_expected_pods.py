@@ -4,9 +4,8 @@ from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, T
 from ledger.ledger import Ledger
 from ledger.placement.expected_pods import MAX_KINDS
 from ledger.placement.prices import PER_SLICE, Prices
-from ledger.placement_request import Placement
 from modes.fraction import Fraction
-from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, request_of
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, placed, request_of
 
 PRODUCT = "nvidia.com/gpu.product"
 NAMES_A10 = Constraints({PRODUCT: "A10"})
@@ -25,22 +24,16 @@ def arrive(ledger: Ledger, slices: int, count: int, **changes: object) -> list[s
     """Nodes that pods which go again at once are placed on."""
     nodes = []
     for _ in range(count):
-        answer = ledger.place(eighths(slices, reservation="r", **changes), 0.0)
-        assert isinstance(answer, Placement)
-        nodes.append(answer.node or "")
+        nodes.append(placed(ledger, eighths(slices, reservation="r", **changes)).node or "")
         ledger.release("r")
     return nodes
 
 
 def ask_mib(ledger: Ledger, mib: int, count: int = 1) -> list[str]:
     """Nodes that pods with these MiB are placed on, one after the other; all stay."""
-    nodes = []
-    for number in range(count):
-        request = request_of(Fraction.of_memory(mib, 8), reservation=f"mib-{mib}-{number}")
-        answer = ledger.place(request, 0.0)
-        assert isinstance(answer, Placement)
-        nodes.append(answer.node or "")
-    return nodes
+    fraction = Fraction.of_memory(mib, 8)
+    requests = [request_of(fraction, reservation=f"mib-{mib}-{number}") for number in range(count)]
+    return [placed(ledger, request).node or "" for request in requests]
 
 
 def test_pods_that_would_go_anywhere_leave_the_class_that_others_name_to_those() -> None:

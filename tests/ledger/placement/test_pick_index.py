@@ -4,7 +4,7 @@ from collections import Counter
 
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement
-from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, placed
 
 
 def full(*sizes: tuple[int, int]) -> Ledger:
@@ -15,8 +15,7 @@ def full(*sizes: tuple[int, int]) -> Ledger:
 
 
 def waits(ledger: Ledger, slices: int, name: str) -> Placement:
-    answer = ledger.place(eighths(slices, namespace=name, reservation=name), 0.0)
-    assert isinstance(answer, Placement)
+    answer = placed(ledger, eighths(slices, namespace=name, reservation=name))
     assert answer.node is None
     return answer
 
