@@ -50,12 +50,11 @@ def test_a_card_that_no_label_sizes_counts_as_the_largest_known_and_else_as_none
 
 
 def test_where_nodes_are_made_on_demand_a_card_is_as_the_policy_assumes() -> None:
-    ledger = ledger_of()
-    request = asked(Fraction(4, 8), assume=Assumption(8, CARD), reservation="r")
-    assert isinstance(ledger.place(request, 0.0), Placement)
+    ledger, assume = ledger_of(), Assumption(8, CARD)
+    placed(ledger, asked(Fraction(4, 8), assume=assume, reservation="r"))
     ledger.set_pod(holder("p", None, (0, 4), namespace="red", reservation="r", share=(1, 2)))
-    assert isinstance(ledger.place(asked(Fraction(4, 8), assume=Assumption(8, CARD)), 1.0), Placement)
-    over = ledger.place(asked(Fraction(5, 8), assume=Assumption(8, CARD)), 1.0)
+    placed(ledger, asked(Fraction(4, 8), assume=assume))
+    over = ledger.place(asked(Fraction(5, 8), assume=assume), 1.0)
     assert over == OverQuota(RED, CARD // 2, 5 * EIGHTH, CARD, "MiB")
 
 
