@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from kube.names import MAX_NAME
+from kube.names import MAX_LABEL_VALUE, MAX_NAME
 from ledger.placement.choice import family_requests
 from ledger.placement_request import (
     MAX_OWNER,
@@ -35,6 +35,7 @@ MAX_DENIAL_REPORT_BYTES = 2**17
 MAX_DENIAL_LINE = 200
 """Characters of a denial's message."""
 _Release = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
+_Label = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)]
 _DenialLine = Annotated[str, msgspec.Meta(max_length=MAX_DENIAL_LINE)]
 
 _request = msgspec.json.Decoder(PlacementRequest)
@@ -176,9 +177,9 @@ class DenialCount(msgspec.Struct, frozen=True, gc=False):
 class Denied(msgspec.Struct, frozen=True, gc=False):
     """An object that was denied, once or several times."""
 
-    reason: str
+    reason: _Label
     """A code of docs/reference/reasons.md, or one of a newer webhook."""
-    namespace: str
+    namespace: _Label
     message: _DenialLine
     object: Annotated[str, msgspec.Meta(max_length=MAX_OWNER)] = ""
     """A digest of its owner, or of its name without one."""
