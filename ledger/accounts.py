@@ -136,8 +136,8 @@ class NodeAccount:
 
     def free_units(self) -> dict[Unit, int]:
         """What is free of each unit that the node offers, never negative; without cordoned GPUs."""
-        units = [unit for unit in self.offered if not isinstance(unit, Gpu) or unit in self.left]
-        return {unit: self.free_of(unit) for unit in units}
+        cordoned = self._fact.cordoned if self._fact is not None else ()
+        return {unit: self.free_of(unit) for unit in self.offered if unit not in cordoned}
 
     def _book(self, claim: Claim, sign: int) -> None:
         add_amounts(self.taken, claim, sign)

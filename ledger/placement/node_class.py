@@ -29,7 +29,7 @@ from ledger.placement.prices import (
 from ledger.placement_request import PlacementRequest
 from modes.facts import NodeFact
 from modes.registry import MODES
-from modes.units import POOL, Profile, Unit
+from modes.units import POOL, Unit
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 State = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -109,7 +109,7 @@ class NodeClass:
         """Worth of free slices here (expected_pods.py)."""
         self.layout = layout(sample)
         offered = [unit for mode in MODES.values() for unit in mode.resource_units(sample)]
-        self._units: list[Unit] = [unit for unit in offered if isinstance(unit, Profile)]
+        self._units: list[Unit] = [unit for unit in offered if unit is not POOL]
         self._groups: dict[State, Group] = {}
         self._ranked: dict[Hashable, tuple[int, list[tuple[int, Group]]]] = {}
         """By size of pod: how many groups were scored, and those with room by their score without CPU."""
