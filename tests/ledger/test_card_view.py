@@ -11,10 +11,8 @@ def part(device, mib, pool="a"):
 
 def cards():
     kept = ClaimedCards()
-    offered = (
-        ClaimableCard("gpu-0", 81920, "GPU-0", "NVIDIA L4"),
-        ClaimableCard("gpu-1", 40960, taint="x/lost"),
-    )
+    lost = ClaimableCard("gpu-1", 40960, taint="x/lost")
+    offered = ClaimableCard("gpu-0", 81920, "GPU-0", "NVIDIA L4"), lost
     kept.put_slice(OfferedSlice("b", DRIVER, "b", "b", cards=offered[:1]))
     kept.put_slice(OfferedSlice("a", DRIVER, "a", "a", cards=offered))
     return kept

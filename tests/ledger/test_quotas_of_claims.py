@@ -10,7 +10,7 @@ from ledger.gpu_memory import GpuMemory
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement, PlacementRequest, Quota
 from modes.claim import ClaimedShare, needs_sizes, template_name
-from modes.claim_name import NamedShare, share_of_name
+from modes.claim_name import share_of_name
 from modes.facts import PodFact
 from modes.fraction import Fraction
 from modes.registry import MODES
@@ -101,15 +101,10 @@ def test_unknown_cards_count_as_the_most_that_a_claim_can_take() -> None:
 
 def test_a_broken_card_without_memory_breaks_no_count() -> None:
     ledger = ledger_with(offer("broken", 0))
-    forged = f"{CLAIM_NAME}-5mi-p0-p5-0123456789abcdef"
-    ledger.set_pod(msgspec.structs.replace(pod_of("p", MIB, SIZED), claimed=(named(forged),)))
+    forged = share_of_name(f"{CLAIM_NAME}-5mi-p0-p5-0123456789abcdef")
+    assert forged is not None
+    ledger.set_pod(msgspec.structs.replace(pod_of("p", MIB, SIZED), claimed=(forged,)))
     assert ledger.used_of(SLICES).slices == 8
-
-
-def named(template: str) -> NamedShare:
-    share = share_of_name(template)
-    assert share is not None
-    return share
 
 
 def test_a_card_that_no_two_claims_can_share_counts_too() -> None:

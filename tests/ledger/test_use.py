@@ -62,7 +62,6 @@ def test_the_last_pod_of_a_report_that_is_cut_is_not_idle():
     [
         (LONG_AGO, "in the last hour"),
         (JUST, "in the last 19 min"),
-        ("2026-01-01T11:59:59Z", "in the last 1 min"),
         ("2026-01-01T12:30:00Z", "in the last 1 min"),
         ("0001-01-01T00:00:00+23:59", "in the last 1 min"),
         ("9999-12-31T23:59:59-23:59", "in the last 1 min"),
