@@ -84,7 +84,8 @@ class Churn:
     def compare_with_scan(self, request: PlacementRequest) -> None:
         """The best of all groups is the best of all nodes."""
         candidates = self.ledger._finder.select(request)
-        scores = [candidates.score(node, request) for node in self.ledger._node_index.accounts.values()]
+        nodes = filter(candidates.holds, self.ledger._node_index.accounts.values())
+        scores = [candidates.score(node, request) for node in nodes]
         found = candidates.best(request)
         known = [score for score in scores if score is not None]
         assert (found[0] if found is not None else None) == max(known, default=None)
