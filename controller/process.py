@@ -259,8 +259,7 @@ class ControllerProcess:
         while True:
             beat()
             await asyncio.sleep(EXPIRY_SECONDS)
-            while self._state.expire():
-                await self._state.yielding.step()
+            self._state.expire()
 
     def _mounted_certificate(self) -> MountedCertificate:
         directory = self._options.tls_directory

@@ -133,10 +133,7 @@ def _takes(card: Card, label: Card, wanted: CardDemand) -> bool:
 def best_set(
     free: Mapping[int, int], sets: CardSets, fraction: Fraction, prices: Prices
 ) -> tuple[int, CardSet] | None:
-    """Return a node's score without CPU, and the set of GPUs that gives it; None without room.
-
-    `free` has the free slices of each GPU of the node, by index.
-    """
+    """Return a node's score without CPU, and the set of its `free` GPUs that gives it; None without room."""
     best: tuple[int, CardSet] | None = None
     for each in sets:
         others = [slices for index, slices in free.items() if index not in each]
