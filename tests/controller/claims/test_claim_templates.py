@@ -135,16 +135,6 @@ def test_a_gate_that_is_off_is_named_and_nothing_stays(api, templates):
     assert ensure(templates, request()) == [GATE_IS_OFF]
     assert api.stored == {}
 
-    async def seen():
-        """The watch shows it late, and then its deletion: it was of no use, so it is not made again."""
-        name = next(path for method, path in api.asked if method == "DELETE").rpartition("/")[2]
-        templates.watched.set(SeenTemplate("a", name, {"spec": {}}))
-        templates.watched.remove(("a", name))
-        await templates.settled()
-
-    asyncio.run(seen())
-    assert api.stored == {}
-
 
 @pytest.mark.parametrize(
     ("error", "said"),
@@ -225,32 +215,13 @@ def test_what_a_pod_gets_meanwhile_and_all_of_a_standby_is_kept(api, now):
     assert len(api.stored) == 1
 
 
-def test_one_that_is_deleted_in_use_is_made_again_by_the_leader_alone(api, now):
-    leads = [True]
-    templates = ClaimTemplates(api, lambda: leads[0], lambda: now[0])
+def test_one_that_was_deleted_is_made_again_for_the_next_pod(api, templates):
     ensure(templates, request())
     [path] = api.stored
-
-    async def deleted():
-        del api.stored[path]
-        templates.watched.remove(("a", path.rpartition("/")[2]))
-        await templates.settled()
-
-    asyncio.run(deleted())
+    del api.stored[path]
+    templates.watched.remove(("a", path.rpartition("/")[2]))
+    assert ensure(templates, request()) == [None]
     assert list(api.stored) == [path]
-    api.error = ApiError(500, "")
-    asyncio.run(deleted())
-    api.error = None
-
-    async def collected():
-        await templates.collect()
-        await templates.settled()
-
-    asyncio.run(collected())
-    assert list(api.stored) == [path], "it is tried again"
-    leads[0] = False
-    asyncio.run(deleted())
-    assert api.stored == {}
 
 
 def test_what_is_kept_of_templates_that_others_write_is_bounded():
