@@ -12,7 +12,7 @@ from certs.rotation import RotationSettings
 from cluster.kube_client import ApiError
 from controller.certificates.loop import BundleLoop, CertificateLoop
 from controller.certificates.metrics import CertificateMetrics
-from controller.certificates.store import Bundle, Installation, Version
+from controller.certificates.store import Bundle, Installation
 
 NAMES = ("x-webhook.own.svc",)
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -30,16 +30,16 @@ class Store:
 
     async def read_secret(self, suffix):
         content = self.secrets.get(suffix)
-        return content, Version("1" if content else None)
+        return content, "1" if content else None
 
     async def read_bundle(self):
-        return Bundle(self.bundle, "fractions")
+        return Bundle(self.bundle)
 
     async def served(self):
         return {}
 
     async def write_secret(self, suffix, content, version):
-        if version.resource_version is None:
+        if version is None:
             raise ApiError(403, "secrets is forbidden")
         self.secrets[suffix] = content
 
