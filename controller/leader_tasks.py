@@ -23,10 +23,10 @@ from controller.geometry.loop import GeometryLoop, GeometryOptions
 from controller.node_agents.audit import Audit
 from controller.node_agents.taint_loop import TaintLoop
 from controller.options import ControllerOptions
-from controller.policies.idle_shares import idle_shares
+from controller.policies.idle_shares import IdleShares
 from controller.policies.policy_delivery import PolicyDelivery
 from controller.policies.policy_events import PolicyEvents
-from controller.policies.watched_policies import WatchedPolicies, quotas_of
+from controller.policies.watched_policies import WatchedPolicies
 from controller.publish.gpu_ledger_writer import GpuLedgerWriter
 from controller.publish.metrics import ControllerMetrics
 from controller.publish.pod_events import PodEvents
@@ -47,7 +47,7 @@ class LeaderContext:
     api: ApiServer
     state: LedgerStore
     leadership: Leadership
-    policies: WatchedPolicies | None
+    policies: WatchedPolicies
     watch_of_cards: WatchHealth
     reason_not_to_lead: Callable[[], str | None]
     """Returns why another replica should lead instead; None if none should."""
@@ -76,7 +76,6 @@ class LeaderTasks:
         self._options = options
         self._metrics = metrics
         self._certificate_metrics = CertificateMetrics(registry)
-        policies = context.policies
         self._event_writer = EventWriter(context.api, metrics.events_lost.inc)
         self._events = PodEvents(
             context.api,
@@ -85,14 +84,16 @@ class LeaderTasks:
             metrics,
             options.names,
             events=self._event_writer,
-            quotas_of=quotas_of(policies),
+            quotas_of=context.policies.quotas_of,
         )
-        self._quota_gates: QuotaGateLoop | None = None
-        if policies is not None:
-            # It outlives terms, because it remembers requests without an answer.
-            removal = GateRemoval(context.api, self._event_writer, metrics)
-            given = removal, context.state, context.leadership, policies
-            self._quota_gates = QuotaGateLoop(*given, reason_not_to_lead=context.reason_not_to_lead)
+        # It outlives terms, because it remembers requests without an answer.
+        self._quota_gates = QuotaGateLoop(
+            GateRemoval(context.api, self._event_writer, metrics),
+            context.state,
+            context.leadership,
+            context.policies,
+            reason_not_to_lead=context.reason_not_to_lead,
+        )
         self._ledger_writer: GpuLedgerWriter | None = None
 
     @property
@@ -106,6 +107,7 @@ class LeaderTasks:
             BackgroundTask("publishing", self._publish),
             BackgroundTask("event writer", self._event_writer.run),
             BackgroundTask("events", self._events.run),
+            BackgroundTask("quota gates", self._quota_gates.run, STEP_SECONDS),
             *self._of_claims(),
             *self._of_policies(),
             *self._of_geometry(),
@@ -126,14 +128,10 @@ class LeaderTasks:
             yield self._repeated("claim templates", templates.collect, COLLECT_SECONDS)
 
     def _of_policies(self) -> Iterator[BackgroundTask]:
-        context, policies = self._context, self._context.policies
-        if policies is None:
-            return
-        if self._quota_gates is not None:
-            yield BackgroundTask("quota gates", self._quota_gates.run, STEP_SECONDS)
+        context = self._context
         if (name := self._options.policies_config_map) is not None:
             namespace = self._options.namespace
-            events = PolicyEvents(context.api, self._event_writer, policies)
+            events = PolicyEvents(context.api, self._event_writer, context.policies)
             yield self._repeated(
                 "policy events", lambda: events.check(namespace, name, datetime.now(UTC)), 10.0
             )
@@ -169,7 +167,7 @@ class LeaderTasks:
             IdleEviction(context.api, self._event_writer, context.leadership, self._metrics),
             store,
             context.state,
-            idle_shares(context.state, context.policies),
+            IdleShares(context.state, context.policies.idle_rule),
             context.leadership,
             metrics=self._metrics,
             reason_not_to_lead=context.reason_not_to_lead,

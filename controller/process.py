@@ -27,7 +27,7 @@ from controller.leader_tasks import LeaderContext, LeaderTasks
 from controller.options import ControllerOptions
 from controller.placement_api import ControllerApi
 from controller.pods.pod_demands import DemandsReader
-from controller.policies.watched_policies import WatchedPolicies, quotas_of
+from controller.policies.watched_policies import WatchedPolicies
 from controller.publish import gpu_metrics, page
 from controller.publish.gpu_metrics import GpuMetrics
 from controller.publish.metrics import ControllerMetrics, LedgerCollector
@@ -113,7 +113,7 @@ class ControllerProcess:
         self._leadership = Leadership(
             api, self._candidate(), timing, reason_not_to_lead=self._reason_not_to_lead
         )
-        self._policies = WatchedPolicies(options.policies) if options.policies is not None else None
+        self._policies = WatchedPolicies(options.policies)
         self._templates = (
             ClaimTemplates(api, lambda: self._leadership.leads, time.monotonic)
             if options.claim_templates
@@ -129,9 +129,12 @@ class ControllerProcess:
             templates=self._templates,
         )
         self._leader = LeaderTasks(context, options, self._metrics, self._registry)
-        last_good = self._policies.last_good if self._policies is not None else lambda: None
         self._served = ControllerApi(
-            self._state, self._leadership, self._metrics, last_good, templates=self._templates
+            self._state,
+            self._leadership,
+            self._metrics,
+            self._policies.last_good,
+            templates=self._templates,
         )
         self._page = self._shown() if options.page else None
         self._page_socket = bind(LOOPBACK, options.page_port) if options.page else None
@@ -149,10 +152,10 @@ class ControllerProcess:
     def _register_policies(self) -> None:
         """Register metrics of the policies' quotas and their usage."""
         policies = self._policies
-        quotas, queues = (policies.quotas, policies.queues) if policies is not None else (tuple, tuple)
-        self._registry.register(UsageCollector(self._state.ledger, quotas, queues, quotas_of(policies)))
-        self._registry.register(policy_info(lambda: policies.digest if policies is not None else None))
-        self._registry.register(policy_since(lambda: policies.since if policies is not None else None))
+        given = policies.quotas, policies.queues, policies.quotas_of
+        self._registry.register(UsageCollector(self._state.ledger, *given))
+        self._registry.register(policy_info(lambda: policies.digest))
+        self._registry.register(policy_since(lambda: policies.since))
 
     @property
     def ports(self) -> tuple[int, int]:
@@ -201,6 +204,7 @@ class ControllerProcess:
             self._watch("watch of cards", gpu_nodes(), state.watched_cards, self._watch_of_cards),
             BackgroundTask("reservations", self._expire, EXPIRY_SECONDS),
             BackgroundTask("mounted certificate", partial(self._certificate.follow, beat), POLL_SECONDS),
+            BackgroundTask("policies", partial(self._policies.watch, beat), RELOAD_SECONDS),
         ]
         if self._templates is not None:
             tasks += [
@@ -208,8 +212,6 @@ class ControllerProcess:
                 self._watch("watch of claims", card_claims(), state.watched_claims),
                 self._watch("watch of claim templates", templates(), self._templates.watched),
             ]
-        if self._policies is not None:
-            tasks.append(BackgroundTask("policies", partial(self._policies.watch, beat), RELOAD_SECONDS))
         return tasks
 
     def _watch(
@@ -280,7 +282,7 @@ class ControllerProcess:
         """Create the page, which only this machine can reach."""
         names, denials = self._options.names, self._served.denials
         demands = DemandsReader(self._api).of
-        reasons = page.WaitingReasons(self._state, names, demands, self._policies)
+        reasons = page.WaitingReasons(self._state, names, demands, self._policies.quotas_of)
         facts = page.about(self._state, self._role, reasons, self._policies, denials)
         facts = replace(facts, cluster=self._options.cluster_name, links=self._options.page_links)
         return Page(self._state, facts)
@@ -301,8 +303,8 @@ class ControllerProcess:
         leadership = self._leadership
         away = leadership.failure and f"the API server is out of reach: {leadership.failure}"
         behind = self._leader.behind if leadership.leads else None
-        policies = self._policies.detail if self._policies is not None else None
-        return "; ".join(filter(None, [self._role(), away, self._reason_not_to_lead(), behind, policies]))
+        faults = away, self._reason_not_to_lead(), behind, self._policies.detail
+        return "; ".join(filter(None, [self._role(), *faults]))
 
     def _reason_not_to_lead(self) -> str | None:
         """Why another replica should lead: an unhealthy watch."""

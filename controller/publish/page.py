@@ -9,14 +9,15 @@ from dataclasses import replace
 from controller.pods.pod_demands import PodDemands
 from controller.pods.pod_findings import summary_of, waiting_message
 from controller.pods.room import RoomFinder
-from controller.policies.idle_shares import idle_shares
-from controller.policies.watched_policies import WatchedPolicies, quotas_of
+from controller.policies.idle_shares import IdleShares
+from controller.policies.watched_policies import WatchedPolicies
 from controller.watch.gpu_node import AgentReport
 from controller.watch.ledger_store import Clock, LedgerStore
 from controller.watch.resources import SeenPod
 from kube.names import AGENT_TAINT, QUOTA_GATE
 from kube.scheduling import Constraints
 from ledger.free_nodes import FreeNodes
+from ledger.quota_line import QuotasOf, unknown_quotas
 from ledger.view import PendingView
 from ledger.why import OWN_DEMANDS, TOO_LONG, needs, why
 from ledger.why_claim import ShareClaim, waiting_cause
@@ -40,7 +41,7 @@ def about(
     state: LedgerStore,
     role: Callable[[], str],
     reasons: WaitingReasons,
-    policies: WatchedPolicies | None,
+    policies: WatchedPolicies,
     denials: Denials = no_denials,
 ) -> About:
     """Return what the page shows about a controller."""
@@ -48,9 +49,6 @@ def about(
     def created(namespace: str, pod: str) -> str:
         seen = state.pods.get((namespace, pod))
         return seen.created if seen is not None else ""
-
-    idle = idle_shares(state, policies)
-    quotas = policies.quotas if policies is not None else tuple
 
     def notes(node: str) -> NodeNotes:
         seen, report = state.nodes.get(node), state.agents.get(node)
@@ -63,10 +61,10 @@ def about(
         role,
         created,
         reasons.of,
-        quotas,
+        policies.quotas,
         denials,
         lambda: unlimited(state.agents.values()),
-        idle.use,
+        IdleShares(state, policies.idle_rule).use,
         notes,
     )
 
@@ -99,14 +97,14 @@ class WaitingReasons:
         state: LedgerStore,
         names: ResourceNames,
         demands: DemandsOf,
-        policies: WatchedPolicies | None = None,
+        quotas_of: QuotasOf = unknown_quotas,
         *,
         clock: Clock = time.monotonic,
     ) -> None:
         self._state = state
         self._demands = demands
         self._names = names
-        self._policies = policies
+        self._quotas_of = quotas_of
         self._finder = RoomFinder(state, clock, SECONDS_BETWEEN_WALKS)
 
     async def of(self, waiting: PendingView) -> WaitingReason:
@@ -176,7 +174,7 @@ class WaitingReasons:
         return message or (_HAS_ROOM if free.most else _NO_GPU)
 
     async def _in_line(self, pod: SeenPod) -> WaitingReason:
-        line = self._state.ledger.line.place_text(pod.fact.key, quotas_of(self._policies)) or ""
+        line = self._state.ledger.line.place_text(pod.fact.key, self._quotas_of) or ""
         text, asked = line, await self._demands(pod) if pod.fact.claimed else None
         if asked is not None or not pod.fact.claimed:
             claim = asked.claim if asked is not None else None

@@ -11,6 +11,7 @@ from controller.process import ControllerProcess
 from testbed import plain_http
 from testbed.controller_process import write_tls
 from testbed.process import POLL_S, WAIT_S
+from testbed.product import POLICIES
 from tests.cluster.fake_api import FakeApi, forever, refusal, reply, watch
 from tests.cluster.fake_lease import FakeLease
 from tests.cluster.objects import listed
@@ -66,6 +67,7 @@ async def running(api, folder, **changes):
         port=0,
         health_port=0,
         tls_directory=write_tls(folder / "tls"),
+        policies=POLICIES,
         namespace="own",
         lease="controller",
         page=True,

@@ -129,14 +129,14 @@ def test_quotas_and_ages_are_those_of_policies_and_pods(tmp_path):
     assert facts.quotas() == (Quota("namespace", "team", 16),)
     assert facts.quotas() is facts.quotas()
     assert (facts.created("team", "x"), facts.created("team", "y")) == ("2026-01-01T00:00:00Z", "")
-    assert page.about(state, lambda: "", waiting_reasons(state), None).quotas() == ()
     (tmp_path / "default.yaml").write_text("broken: [")
     assert WatchedPolicies(tmp_path).quotas() == ()
 
 
-def test_a_node_is_held_by_the_taint_of_its_agent_and_its_gpus_are_unhealthy_by_the_report():
+def test_a_node_is_held_by_the_taint_of_its_agent_and_its_gpus_are_unhealthy_by_the_report(tmp_path):
     state, _ = ready_state("a", "b", "c")
-    notes = page.about(state, lambda: "leading", waiting_reasons(state), None).notes
+    policies = WatchedPolicies(tmp_path)
+    notes = page.about(state, lambda: "leading", waiting_reasons(state), policies).notes
     for name, key in (("a", AGENT_TAINT), ("b", "example.com/other")):
         known = seen_node(name)
         taints = (Taint(key, "NoSchedule"),)
@@ -261,7 +261,7 @@ def test_the_place_in_the_line_of_a_quota_is_told():
     state, clock = ready_state("a")
     for name in ("x", "y"):
         state.set_pod(seen_pod(name, node=None, quota_wait=QuotaWait("1")))
-    policies = SimpleNamespace(quotas_of=lambda *_: (Quota("namespace", "team", 0),))
-    made = waiting_reasons(state, policies=policies, clock=clock)
+    quotas = (Quota("namespace", "team", 0),)
+    made = waiting_reasons(state, quotas_of=lambda *_: quotas, clock=clock)
     found = [asyncio.run(made.of(pending)) for pending, _ in state.ledger.first_pending(5)]
     assert [each.place for each in found] == ["1 of 2", "2 of 2"]
