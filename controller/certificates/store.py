@@ -185,7 +185,9 @@ class CertificateStore:
 
     async def _replace(self, path: str, version: str, values: Mapping[str, object]) -> None:
         """Set the values at these JSON pointers of the object, if it still is this version."""
-        body = [{"op": "test", "path": "/metadata/resourceVersion", "value": version}]
+        body: list[dict[str, object]] = [
+            {"op": "test", "path": "/metadata/resourceVersion", "value": version}
+        ]
         body += [{"op": "add", "path": at, "value": value} for at, value in values.items()]
         query = {"fieldManager": FIELD_MANAGER}
         await self._api.request("PATCH", path, query=query, body=body, content_type=JSON_PATCH)

@@ -57,7 +57,6 @@ class GeometryOptions:
     config_map: str
     delay_seconds: float = 90.0
     """The kubelet updates a ConfigMap in a pod within its sync period of a minute, plus some delay."""
-    step_seconds: float = STEP_SECONDS
     drain_seconds: float = 2.0
     """After the cordon, time until a pod that the scheduler was just binding is seen."""
     pause_seconds: float = PAUSE_SECONDS
@@ -87,7 +86,7 @@ class GeometryLoop:
         self._options = options
         self._clock = clock
         self._wall = wall
-        self._planner = Planner(time.thread_time)
+        self._planner = Planner()
         self._planned: dict[str, NewDivision] = {}
         """By node, until it is over."""
         self._readable_at: dict[str, float] = {}
@@ -99,7 +98,7 @@ class GeometryLoop:
 
     async def run(self) -> None:
         """Divide cards while this replica leads."""
-        await while_leading(self._leadership, self.step, self._options.step_seconds)
+        await while_leading(self._leadership, self.step, STEP_SECONDS)
 
     async def step(self) -> None:
         """Read everything once, and do what each node needs next."""

@@ -20,15 +20,12 @@ from kube.names import (
     MIG_CONFIG_STATE_LABEL,
     MIG_DIVIDED_AT_ANNOTATION,
 )
-
-
-class _PodStatus(msgspec.Struct):
-    phase: str = ""
+from kube.objects import PodStatus
 
 
 class _Pod(msgspec.Struct):
     spec: MigPodSpec
-    status: _PodStatus | None = None
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
 
 
 class MigManager:
@@ -91,7 +88,7 @@ class MigManager:
         bound = objects_at("/api/v1/pods", _Pod, {"fieldSelector": f"spec.nodeName={node}"})
         held = Counter[str]()
         for pod in await list_all(self._api, bound):
-            if pod.status is not None and pod.status.phase in ("Succeeded", "Failed"):
+            if pod.status.phase in ("Succeeded", "Failed"):
                 continue
             asked = mig_pod("", "", pod.spec, ())
             held.update(dict(asked.wants) if asked is not None else {})

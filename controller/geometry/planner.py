@@ -12,7 +12,8 @@ Pure. The rules:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from time import thread_time
 
 from controller.geometry.model import Amounts, Division, MigNode, MigRequest, NewDivision, Plan
 from controller.watch.mig_facts import MigPod
@@ -37,14 +38,9 @@ Changes = dict[int, Geometry]
 
 
 class Planner:
-    """Plans step after step, and remembers whose turn it was: a new one starts with the oldest pods.
+    """Plans step after step, and remembers whose turn it was: a new one starts with the oldest pods."""
 
-    Args:
-        cpu_seconds: the CPU time of the thread that plans.
-    """
-
-    def __init__(self, cpu_seconds: Callable[[], float] = lambda: 0.0) -> None:
-        self._cpu_seconds = cpu_seconds
+    def __init__(self) -> None:
         self._last: dict[str, float] = {}
         """When cards were last divided for pods of each namespace that waits."""
 
@@ -53,7 +49,7 @@ class Planner:
         namespaces = {each.mig.uid: each.pod.namespace for each in requests}
         oldest = sorted(requests, key=lambda each: (each.mig.created, each.pod.key))
         planning = _Planning(nodes, in_turn(oldest, lambda each: each.pod.namespace, self._last))
-        found = planning.run(self._cpu_seconds)
+        found = planning.run()
         served = [namespaces[uid] for new in found.divisions.values() for uid in new.pods]
         waiting = set(namespaces.values())
         self._last = {name: at for name, at in self._last.items() if name in waiting}
@@ -102,16 +98,11 @@ class _Room:
         self._cpu_taken += request.pod.cpu_milli
         self._memory_taken += request.pod.memory_bytes
 
-    def changes_for(self, wants: Amounts, waiting: Mapping[str, int], used: Mapping[str, int]) -> Changes:
-        """Return changes of idle cards that make a request fit; empty if none are found.
+    def changes_for(self, wants: Amounts, waiting: Mapping[str, int]) -> Changes:
+        """Return changes of idle cards that make a request for `wants` fit; empty if none are found.
 
         Each next change is the one after which least is missing. Of equal ones, it serves most of what other
-        pods wait for, destroys fewest instances, and offers most of the profiles in use.
-
-        Args:
-            wants: instances of the request.
-            waiting: instances of each profile that other pods wait for.
-            used: instances of each profile that are held or requested in the cluster.
+        pods wait for (`waiting`, by profile), and destroys fewest instances.
         """
         profiles, division, cards = self.node.card.profiles, self.node.division, list(self._open)
         memory = Counter({profile.name: profile.memory for profile in profiles})
@@ -123,15 +114,14 @@ class _Room:
         def missing(free: Counter[str]) -> int:
             return sum(memory[name] * max(0, count - free[name]) for name, count in wants)
 
-        def rank(card: int, after: Geometry) -> tuple[int, int, int, int]:
+        def rank(card: int, after: Geometry) -> tuple[int, int, int]:
             rest = Counter(after)
             rest.subtract(dict(wants))
             serves = sum(
                 memory[name] * max(0, min(count, waiting.get(name, 0))) for name, count in rest.items()
             )
             gone = (Counter(division[card]) - Counter(after)).total()
-            offers = sum(memory[name] * used.get(name, 0) for name in after)
-            return missing(_changed(free, division[card], after)), -serves, gone, -offers
+            return missing(_changed(free, division[card], after)), -serves, gone
 
         free, changes = self.free, Changes()
         while lack := missing(free):
@@ -158,15 +148,12 @@ class _Planning:
         self._waiting = Counter[str]()
         for request in requests:
             self._waiting.update(dict(request.mig.wants))
-        self._used = Counter(self._waiting)
-        for node in ordered:
-            self._used.update(node.held)
 
-    def run(self, cpu_seconds: Callable[[], float]) -> Plan:
+    def run(self) -> Plan:
         unserved, failed = dict[str, str](), dict[tuple[object, ...], str]()
-        end, seen = cpu_seconds() + PLAN_SECONDS, set[str]()
+        end, seen = thread_time() + PLAN_SECONDS, set[str]()
         for request in self._requests:
-            if seen and cpu_seconds() >= end:
+            if seen and thread_time() >= end:
                 self.had_their_turn = frozenset(seen)
                 break
             seen.add(request.pod.namespace)
@@ -188,7 +175,7 @@ class _Planning:
                 room.give(request, {})
                 return None
         for room in rooms:
-            if changes := room.changes_for(wants, self._waiting, self._used):
+            if changes := room.changes_for(wants, self._waiting):
                 room.give(request, changes)
                 return None
         names = {name for name, _ in wants}

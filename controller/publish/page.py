@@ -117,7 +117,12 @@ class WaitingReasons:
         if seen.fact.claimed and not seen.fact.takes:
             return await self._of_claim(seen)
         asked = await self._demands(seen)
-        free = await self._free(seen, asked) if asked is not None else None
+        free = None
+        if asked is not None and asked.of_node is None:
+            free = FreeNodes(not_compared=True)
+        elif asked is not None and asked.of_node is not None:
+            by_agent = seen.is_limited_by_agent
+            free = await self._finder.nodes(seen.fact, asked.of_node, by_agent=by_agent)
         if asked is None or free is None:
             return WaitingReason("waits for slices; free slices are being searched")
         asks_model = bool(asked.kinds.models)
@@ -128,7 +133,7 @@ class WaitingReasons:
         asked = await self._demands(seen)
         if asked is None or asked.claim is None:
             return WaitingReason(_UNKNOWN_CARDS)
-        if asked.of_node == "too long":
+        if asked.of_node is None:
             return WaitingReason(f"its {OWN_DEMANDS} are too long to compare")
         claim = await self._with_room(seen, asked.claim, asked.kinds, asked.of_node)
         if claim.state == "waiting" and claim.asked is not None and claim.room is None:
@@ -136,7 +141,9 @@ class WaitingReasons:
         cause, injected = waiting_cause(claim), seen.injected
         if claim.state == "waiting" and injected is not None and not injected.lacks_cards:
             cause = "the scheduler has not tried yet, or has another reason than cards"
-        return WaitingReason(cause[:MAX_CAUSE], self._claim_text(seen, claim))
+        return WaitingReason(
+            cause[:MAX_CAUSE], why(replace(summary_of(seen, None), claim=claim), self._names)
+        )
 
     async def _with_room(
         self, seen: SeenPod, claim: ShareClaim, kinds: GpuKinds, of_node: Constraints
@@ -149,9 +156,6 @@ class WaitingReasons:
             return replace(claim, state="allocated", parts=held.parts)
         room = await self._finder.cards(claim, kinds, of_node)
         return replace(claim, state="waiting", parts=(), room=room)
-
-    def _claim_text(self, seen: SeenPod, claim: ShareClaim) -> str:
-        return why(replace(summary_of(seen, None), claim=claim), self._names)
 
     def _cause(self, seen: SeenPod, free: FreeNodes, *, asks_model: bool) -> str:
         """Return a few words that are the same for all pods that wait for the same."""
@@ -182,9 +186,3 @@ class WaitingReasons:
             text = why(summary, self._names)
         place, is_known, _ = line.partition(" in the line")
         return WaitingReason("the quota is used up", text, place if is_known else "")
-
-    async def _free(self, pod: SeenPod, asked: PodDemands) -> FreeNodes | None:
-        """Return nodes with free slices, at most some seconds old; None if this pod has to wait."""
-        if asked.of_node == "too long":
-            return FreeNodes(not_compared=True)
-        return await self._finder.nodes(pod.fact, asked.of_node, by_agent=pod.is_limited_by_agent)

@@ -145,7 +145,7 @@ class PodEvents:
             self._log.warning("a waiting pod cannot be explained", pod=finding.pod, error=str(error))
             _, _, said = self._said.get(_name(finding), (0.0, finding, None))
             return said
-        if asked is None or asked.of_node == "too long":
+        if asked is None or asked.of_node is None:
             return None
         if finding.reason == "WaitingForCard" and asked.claim is not None:
             room = await self._room.cards(asked.claim, asked.kinds, asked.of_node)

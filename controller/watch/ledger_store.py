@@ -132,9 +132,9 @@ class LedgerStore:
         found = self.ledger.place(ask, now, self._known_until())
         if isinstance(found, Unschedulable) and found.lacks_names:
             # That others are placed says nothing: their nodes may offer these names, and its own never.
-            first, last = self._in_vain.get(key, (now, now))
-            first = first if now - last < FORGET_SECONDS else now
-            self._in_vain[key] = first, now
+            recent = {each: at for each, at in self._in_vain.items() if now - at[1] < FORGET_SECONDS}
+            first, _ = recent.get(key, (now, now))
+            self._in_vain = recent | {key: (first, now)}
             if now - first < LATE_SECONDS:
                 return self.ledger.place(ask.with_demands(awaits_names=True), now, self._known_until())
         return found

@@ -39,7 +39,6 @@ from modes.facts import NodeFact, PodFact
 from modes.mig_profiles import MIG_RESOURCE_PREFIX
 from modes.resource_names import ResourceNames
 
-MAX_BOOT_ID = 64
 NO_CARDS = "cannot allocate all claims"
 """What the scheduler says of nodes whose devices a pod's claims cannot have."""
 
@@ -109,7 +108,7 @@ class SeenNode(msgspec.Struct, frozen=True, gc=False):
     """How its cards are divided, if that is done on demand."""
     taints: NodeTaints = NodeTaints()
     boot_id: str = ""
-    """Boot ID in its status, cut to a bound."""
+    """Boot ID in its status."""
     offers_nothing: bool = False
     """Whether its status names resources of slices, but all are zero: no device plugin serves."""
 
@@ -169,14 +168,14 @@ class _NodeInfo(msgspec.Struct, gc=False):
 
 
 class _NodeStatus(NodeStatus, rename="camel", gc=False):
-    node_info: _NodeInfo | None = None
+    node_info: _NodeInfo = msgspec.field(default_factory=_NodeInfo)
 
 
 class _Node(Node, kw_only=True, gc=False):
     """A node with its uid and boot ID."""
 
     metadata: _NodeMetadata
-    status: _NodeStatus | None = None
+    status: _NodeStatus = msgspec.field(default_factory=_NodeStatus)
 
 
 def pods(names: ResourceNames, *, with_mig: bool = False) -> Resource[SeenPod]:
@@ -213,7 +212,7 @@ def nodes(names: ResourceNames) -> Resource[SeenNode]:
             node.metadata.uid,
             mig_node(node),
             taints_of((node.spec or NodeSpec()).taints or ()),
-            _boot_id(node.status),
+            node.status.node_info.boot_id,
             _offers_nothing(node.status, fact, names),
         )
 
@@ -224,14 +223,8 @@ def nodes(names: ResourceNames) -> Resource[SeenNode]:
     )
 
 
-def _boot_id(status: _NodeStatus | None) -> str:
-    info = status.node_info if status is not None else None
-    return info.boot_id[:MAX_BOOT_ID] if info is not None else ""
-
-
-def _offers_nothing(status: NodeStatus | None, fact: NodeFact, names: ResourceNames) -> bool:
-    allocatable = (status.allocatable if status is not None else None) or {}
-    is_named = fact.gpus or any(name in allocatable for name in names.pooled)
+def _offers_nothing(status: NodeStatus, fact: NodeFact, names: ResourceNames) -> bool:
+    is_named = fact.gpus or any(name in (status.allocatable or {}) for name in names.pooled)
     return bool(is_named) and not fact.pooled and not any(slices for _, slices in fact.gpus)
 
 

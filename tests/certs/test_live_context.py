@@ -141,12 +141,6 @@ async def test_verified_clients_speak_tls_1_3_whose_sessions_can_be_switched_off
             await shake_hands(port, client)
 
 
-@pytest.mark.parametrize(("verify_clients", "client_ca"), [(True, None), (False, CA)])
-def test_client_cas_come_exactly_when_clients_are_verified(verify_clients, client_ca):
-    with pytest.raises(ValueError, match="pass both or neither"):
-        LiveTlsContext(verify_clients=verify_clients).swap(new_leaf(), client_ca)
-
-
 @pytest.mark.parametrize("bad", [b"", b"not PEM", "ungültig".encode()])
 def test_unreadable_client_cas_keep_what_was_served(bad):
     live = LiveTlsContext(verify_clients=True)

@@ -50,7 +50,7 @@ class MigCluster:
         """By which the controller's wall clock is ahead."""
         self.seconds = 1.0
         """Of a turn."""
-        quick = {"delay_seconds": DELAY, "step_seconds": 1.0, "drain_seconds": 1.0, "pause_seconds": 0.0}
+        quick = {"delay_seconds": DELAY, "drain_seconds": 1.0, "pause_seconds": 0.0}
         self.options = {**quick, **options}
         self._work_turns = work_turns
         self._made = 0

@@ -86,12 +86,6 @@ def test_nothing_is_destroyed_for_a_request_that_would_still_not_fit():
     assert plan([node("a", SEVEN)], [request("p", "3g.20gb", 3)]) == []
 
 
-def test_the_rest_of_a_card_is_what_the_cluster_asks_for():
-    busy = node("b", HALVES, held={"3g.20gb": 2})
-    (change,) = plan([node("a"), busy], [request("p", "1g.5gb")])
-    assert change.geometry == geometry(["3g.20gb", *["1g.5gb"] * 4])
-
-
 @st.composite
 def clusters(draw):
     card = draw(st.sampled_from([A30, A100_40GB, H100_80GB]))

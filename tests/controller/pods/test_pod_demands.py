@@ -113,7 +113,7 @@ def test_what_is_kept_is_bounded_in_number_and_in_bytes(api, demands, clock):
     api.zone = "z" * pod_demands.MAX_BYTES
     api.asked.clear()
     clock.now += 1.0
-    assert of(demands, "large", "large") == [PodDemands("too long")] * 2
+    assert of(demands, "large", "large") == [PodDemands(None)] * 2
     assert len(api.asked) == 1
 
 

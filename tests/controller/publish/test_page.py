@@ -113,7 +113,7 @@ def test_a_pod_whose_demands_are_not_known_yet_is_reported():
     assert reported == ["waits for slices; free slices are being searched"]
 
     async def too_long(_pod):
-        return PodDemands("too long")
+        return PodDemands(None)
 
     [reported] = reasons(state, clock, "y", demands=too_long)
     assert reported.startswith("the pod's nodeSelector, affinity or tolerations are too long to compare")
@@ -228,7 +228,7 @@ def test_a_claim_that_is_not_known_yet_is_reported():
     assert reason_of_a_claim(listed=False).cause == searched
 
     async def too_long(_pod):
-        return PodDemands("too long", claim=CLAIM)
+        return PodDemands(None, claim=CLAIM)
 
     assert reason_of_a_claim(claim_of=too_long).cause.endswith("are too long to compare")
 
