@@ -154,8 +154,10 @@ def test_a_template_that_cannot_be_made_denies_the_pod_and_is_tried_again(api, t
 
 def test_a_namespace_has_a_bounded_number(templates):
     many = [request(mib=1 + number) for number in range(MAX_IN_NAMESPACE)]
-    assert ensure(templates, *many) == [None] * MAX_IN_NAMESPACE
-    [said] = ensure(templates, request(namespace="a"))
+    made = ensure(templates, *many, request())
+    assert made[:-1] == [None] * MAX_IN_NAMESPACE, "at the same moment too"
+    [said] = ensure(templates, request())
+    assert said == made[-1]
     assert f"asked for {MAX_IN_NAMESPACE} different shares: use one of these amounts" in said
     assert len(said) <= 200
     assert ensure(templates, many[0], request(namespace="b")) == [None, None]
@@ -175,11 +177,6 @@ def test_a_namespace_that_one_user_filled_serves_the_others_after_a_minute(api, 
     asyncio.run(templates.collect())
     assert set(api.stored) == {first, last}
     assert ensure(templates, *[request(slices) for slices in (1, 2, 3)]) == [None] * 3
-
-
-def test_reviews_at_the_same_moment_do_not_pass_the_bound(api, templates):
-    said = ensure(templates, *[request(mib=1 + number) for number in range(2 * MAX_IN_NAMESPACE)])
-    assert said.count(None) == len(api.stored) == MAX_IN_NAMESPACE
 
 
 def test_only_what_nobody_used_for_an_hour_is_collected(api, templates, now):

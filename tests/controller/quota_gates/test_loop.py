@@ -221,18 +221,6 @@ async def test_a_pod_that_the_api_server_does_not_let_go_stops_no_other_namespac
     assert world.state.ledger.line.state == "open"
 
 
-async def test_a_request_that_is_rejected_as_if_the_pod_had_changed_is_not_repeated_at_once(world):
-    world.add(waiting(), waiting("b", second=1, namespace="blue"))
-    assert await world.step(refusal(409, "Conflict"), reply(listed(waiting())), *DONE) == [
-        PATCH,
-        READ,
-        ("PATCH", "/api/v1/namespaces/blue/pods/b"),
-        ("POST", "/api/v1/namespaces/blue/events"),
-    ]
-    assert await world.step(after=1) == []
-    assert await world.step(*DONE, after=REFUSED_SECONDS) == [PATCH, EVENT]
-
-
 async def test_one_namespace_whose_gates_cannot_be_removed_stops_no_other(world):
     world.policies.quotas = ()
     team = [waiting(f"p-{n:02}") for n in range(3 * MAX_STUCK)]
