@@ -20,7 +20,6 @@ from ledger.why_claim import ShareClaim
 from modes.claim_name import NamedShare
 from modes.facts import QuotaWait
 from modes.resource_names import ResourceNames
-from modes.units import Gpu
 from tests.controller.cards import part, with_cards
 from tests.controller.watch.test_ledger_store import ready_state, seen_node, seen_pod
 from web.source import NodeNotes
@@ -71,34 +70,12 @@ def test_a_labelled_pod_waits_in_the_words_of_the_command():
     injected = InjectedPod(uid="1", asked="0.500", injected="default@1", lacks_slices=True, owner=owner)
     state.set_pod(msgspec.structs.replace(seen_pod("y"), injected=injected))
     [pending] = state.ledger.pending()
-    said = asyncio.run(waiting_reasons(state).of(pending)).text
-    assert said.startswith(
+    found = asyncio.run(waiting_reasons(state).of(pending))
+    assert found.cause == "needs 4 slices of a GPU"
+    assert found.text.startswith(
         'Pod team/y requested clearml-injector/fraction "0.500". Policy "default" gives it'
     )
-    assert "It needs 4 slices of GPU 0. Free now: a: 2." in said
-
-
-async def test_all_nodes_are_walked_once_for_pods_that_want_the_same_and_not_too_often_for_others():
-    state, clock = ready_state("a")
-    state.set_pod(seen_pod("x", node="a", takes=((0, 6),)))
-    for name, slices in (("w4", 4), ("v4", 4), ("w5", 5)):
-        state.set_pod(seen_pod(name, takes=((0, slices),)))
-    made, walks = waiting_reasons(state, clock=clock), []
-    walk = made._finder._walk_nodes
-    made._finder._walk_nodes = lambda wanted, demands: walks.append(wanted.amounts) or walk(wanted, demands)
-    pending = {each.name: each for each in state.ledger.pending()}
-
-    async def why(name):
-        return await made.of(pending[name])
-
-    first = [await why(name) for name in ("w4", "v4", "w5")]
-    clock.now += page.SECONDS_BETWEEN_WALKS
-    later = await why("w5")
-    assert first[0] == first[1]
-    assert first[0].text == later.text.replace("5 slices", "4 slices")
-    assert first[0].cause == "needs 4 slices of a GPU"
-    assert first[2].cause == "waits for slices; free slices are being searched"
-    assert walks == [((Gpu(0), 4),), ((Gpu(0), 5),)]
+    assert "It needs 4 slices of GPU 0. Free now: a: 2." in found.text
 
 
 def test_a_pod_whose_demands_are_not_known_yet_is_reported():

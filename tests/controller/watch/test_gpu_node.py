@@ -9,7 +9,6 @@ import pytest
 from controller.watch.gpu_node import (
     AgentReport,
     ReportedUses,
-    UnlimitedContainer,
     gpu_nodes,
     with_report,
 )
@@ -48,14 +47,6 @@ def card(index, mib, **more):
 
 def read(gpus, **status):
     return gpu_nodes().reader.read_event(line(gpus, **status)).item
-
-
-def test_what_runs_without_its_limiter_is_read():
-    one = {"namespace": "team", "pod": "train", "container": "main", "gpu": 1, "memoryMiB": 5120}
-    found = read([], unlimited={"count": 3, "containers": [one]}).unlimited
-    assert found.count == 3
-    assert found.containers == (UnlimitedContainer("team", "train", "main", 1, 5120),)
-    assert read([]).unlimited.count == 0
 
 
 USE = {
@@ -116,13 +107,6 @@ def test_a_card_that_stays_whole_is_none_to_share_and_holds_the_audit_up_for_nob
     assert read(reported).cards == ((0, 40960),)
     assert read(reported).held == ((0, 4),)
     assert not read([card(1, 81920, whole=True)]).has_healthy_cards
-
-
-def test_a_node_that_nothing_labels_with_its_memory_takes_pods_beside_its_agents_report(store):
-    node = NodeFact(name="mixed", gpus=((0, 8), (1, 8)), slices_per_gpu=8)
-    store.set_node(SeenNode(node, "uid-1"))
-    store.set_agent(msgspec.structs.replace(SAYS, is_registered=True))
-    assert placed(store, writes_limits=False).node == "mixed"
 
 
 def test_cards_are_read_by_index_without_those_in_mig_mode():

@@ -145,18 +145,6 @@ def test_claims_change_only_the_nodes_whose_cards_they_hold():
     assert state.ledger.node("cards") is None
 
 
-def test_a_node_with_cards_only_is_in_the_ledger_and_no_webhook_places_on_it():
-    state, _ = ready_state()
-    with_cards(state)
-    view = state.ledger.node("cards")
-    assert (view.gpus, view.slices_per_gpu, view.used) == ((), 0, 0)
-    assert [(card.device, card.claimed_mib, card.free_mib) for card in view.cards] == [
-        ("gpu-0", 30720, 51200),
-        ("gpu-1", 0, 0),
-    ]
-    assert state.node_state("cards") is None
-
-
 def test_a_node_of_both_kinds_shows_both_and_webhooks_get_only_its_slices():
     state, _ = ready_state("a")
     state.watched_offers.set(offer("a"))
