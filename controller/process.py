@@ -23,7 +23,7 @@ from cluster.watch_health import WatchHealth
 from cluster.watched_resource import WatchedResource
 from controller.claims.claim_templates import ClaimTemplates
 from controller.claims.template_objects import templates
-from controller.leader_tasks import LeaderContext, LeaderTasks
+from controller.leader_tasks import LeaderTasks
 from controller.options import ControllerOptions
 from controller.placement_api import ControllerApi
 from controller.pods.pod_demands import DemandsReader
@@ -119,16 +119,18 @@ class ControllerProcess:
             if options.claim_templates
             else None
         )
-        context = LeaderContext(
+        self._leader = LeaderTasks(
             api,
             self._state,
             self._leadership,
             self._policies,
             self._watch_of_cards,
+            options,
+            self._metrics,
+            self._registry,
             reason_not_to_lead=self._reason_not_to_lead,
             templates=self._templates,
         )
-        self._leader = LeaderTasks(context, options, self._metrics, self._registry)
         self._served = ControllerApi(
             self._state,
             self._leadership,
@@ -147,7 +149,7 @@ class ControllerProcess:
             ledger=lambda: self._state.missing,
         )
         for name, health in self._watches.items():
-            self._metrics.watch_well.labels(name).set_function(partial(_is_well, health))
+            self._metrics.watch_well.labels(name).set_function(lambda health=health: health.fault is None)
 
     def _register_policies(self) -> None:
         """Register metrics of the policies' quotas and their usage."""
@@ -328,7 +330,3 @@ class ControllerProcess:
 
     async def _withdrawn(self) -> None:
         await (self._withdrawal or self._leadership.withdraw())
-
-
-def _is_well(health: WatchHealth) -> bool:
-    return health.fault is None

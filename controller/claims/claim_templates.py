@@ -48,15 +48,10 @@ class _Known(msgspec.Struct):
 
 
 class ClaimTemplates:
-    """The templates of all namespaces, as watched; made and collected by the leader.
-
-    Args:
-        api: the API server.
-        leads: whether this replica may write.
-        clock: seconds of a monotonic clock.
-    """
+    """The templates of all namespaces, as watched; made and collected by the leader."""
 
     def __init__(self, api: ApiServer, leads: Callable[[], bool], clock: Callable[[], float]) -> None:
+        """`leads` returns whether this replica may write; `clock` is monotonic."""
         self._api = api
         self._leads = leads
         self._clock = clock

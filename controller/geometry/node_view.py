@@ -69,12 +69,9 @@ def time_text(seconds: float) -> str:
 
 
 def is_paused(divided_at: str | None, pause_seconds: float, now: float) -> bool:
-    """Return whether a node is in the pause after a division.
+    """Return whether a node is in the pause after a division, by its annotation, at `now` in Unix seconds.
 
-    Args:
-        divided_at: its annotation. A time more than a pause away, in the future too, makes no pause.
-        pause_seconds: length of a pause.
-        now: Unix seconds.
+    A time more than a pause away, in the future too, makes no pause.
     """
     try:
         at = datetime.fromisoformat(divided_at or "").timestamp()

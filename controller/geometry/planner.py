@@ -18,7 +18,6 @@ from time import thread_time
 from controller.geometry.model import Amounts, Division, MigNode, MigRequest, NewDivision, Plan
 from controller.watch.mig_facts import MigPod
 from kube.matching import labels_match, tolerates
-from modes.facts import PodFact
 from modes.mig_geometry import Geometry, full_geometries
 from service.turns import in_turn
 
@@ -70,17 +69,13 @@ class _Room:
             self._open = [card for card in self._open if not node.division[card]]
         self._changes: Changes = {}
         self._pods = set[str]()
-        self._cpu_taken = self._memory_taken = 0
+        self.cpu_taken = self.memory_taken = 0
 
     @property
     def planned(self) -> NewDivision | None:
         """The division to begin; None if the node stays as it is."""
         cards: Division = tuple(self._changes.get(at, names) for at, names in enumerate(self.node.division))
         return NewDivision(cards, frozenset(self._pods)) if self._changes else None
-
-    def has_room(self, pod: PodFact) -> bool:
-        """Whether CPU and memory are left for the pod."""
-        return self.node.has_room(pod, self._cpu_taken, self._memory_taken)
 
     def fits(self, wants: Amounts) -> bool:
         """Whether the node has these instances free."""
@@ -95,8 +90,8 @@ class _Room:
             self._changes.update(changes)
             self._pods.add(request.mig.uid)
         self.free.subtract(dict(request.mig.wants))
-        self._cpu_taken += request.pod.cpu_milli
-        self._memory_taken += request.pod.memory_bytes
+        self.cpu_taken += request.pod.cpu_milli
+        self.memory_taken += request.pod.memory_bytes
 
     def changes_for(self, wants: Amounts, waiting: Mapping[str, int]) -> Changes:
         """Return changes of idle cards that make a request for `wants` fit; empty if none are found.
@@ -169,7 +164,9 @@ class _Planning:
     def _serve(self, request: MigRequest) -> str | None:
         """Give a request free instances, or divide cards for it; return why not if that is impossible now."""
         wants, matching = request.mig.wants, self._accepting(request.mig)
-        rooms = [room for room in matching if room.has_room(request.pod)]
+        rooms = [
+            room for room in matching if room.node.has_room(request.pod, room.cpu_taken, room.memory_taken)
+        ]
         for room in rooms:
             if room.fits(wants):
                 room.give(request, {})

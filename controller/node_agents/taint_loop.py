@@ -40,10 +40,6 @@ class TaintLoop:
     """Adds and removes our taint on nodes; it changes no other taint.
 
     Args:
-        api: the API server.
-        state: nodes, and the reports of their agents.
-        leadership: only a leader writes.
-        metrics: number of tainted nodes.
         agents: demands of the DaemonSet's pods; None without a DaemonSet, which removes all taints.
         health: health of the watch of GpuNodes: while it is unhealthy, nothing is changed.
     """

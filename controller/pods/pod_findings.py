@@ -116,12 +116,7 @@ def waiting_for_card(claim: ShareClaim) -> str | None:
 
 
 def summary_of(pod: SeenPod, free: FreeNodes | None) -> PodSummary:
-    """Return what the controller knows of a pod.
-
-    Args:
-        pod: the pod as last watched.
-        free: nodes with free slices for it; None if unknown.
-    """
+    """Return what the controller knows of a pod; `free`, the nodes with free slices, is None if unknown."""
     injected = pod.injected
     if injected is None:
         return PodSummary(fact=pod.fact, free=free)

@@ -33,14 +33,10 @@ _Found = TypeVar("_Found")
 
 
 class Walks(Generic[_Found]):
-    """What walks over all nodes have found, because many pods wait for the same.
-
-    Args:
-        clock: seconds of a monotonic clock.
-        pause_seconds: time between two walks; with 0, no pod has to wait for one.
-    """
+    """What walks over all nodes have found, because many pods wait for the same."""
 
     def __init__(self, clock: Callable[[], float], pause_seconds: float) -> None:
+        """Pause between two walks; with 0 seconds, no pod has to wait for one."""
         self._clock = clock
         self._pause_seconds = pause_seconds
         self._kept: OrderedDict[Hashable, tuple[float, _Found]] = OrderedDict()
@@ -75,12 +71,9 @@ class RoomFinder:
     async def nodes(
         self, fact: PodFact, demands: Constraints = ANY_NODE, *, by_agent: bool = False
     ) -> FreeNodes | None:
-        """Return the nodes for a pod; None if it has to wait for the walk.
+        """Return the nodes for a pod with these demands; None if it has to wait for the walk.
 
-        Args:
-            fact: the pod.
-            demands: its demands on its node.
-            by_agent: whether only nodes with a serving agent count, because nothing else limits the pod.
+        With `by_agent` only nodes with a serving agent count, because nothing else limits the pod.
         """
         wanted = Wanted(amounts_of(fact), fact.memory_values, fact.models, by_agent)
         return await self._of_nodes.find(
@@ -88,14 +81,9 @@ class RoomFinder:
         )
 
     async def cards(self, claim: ShareClaim, kinds: GpuKinds, demands: Constraints) -> ClaimRoom | None:
-        """Return the cards for a claim.
+        """Return the cards for the claim of a pod that accepts these kinds of GPU and has these demands.
 
         None if it is unreadable, cards and claims are not listed yet, or it has to wait for the walk.
-
-        Args:
-            claim: the claim.
-            kinds: kinds of GPU that its pod accepts.
-            demands: the pod's demands on its node.
         """
         state, asked = self._state, claim.asked
         if asked is None or not (state.offers_listed.is_set() and state.claims_listed.is_set()):
@@ -123,11 +111,9 @@ class RoomFinder:
 
 
 def refusals(known: Mapping[str, SeenNode] | None, own: OwnDemands) -> Callable[[str], str]:
-    """Return what says why a pod cannot run on a node, by its name; it returns "" if it can.
+    """Return what says why a pod with these demands cannot run on a node, by its name; "" if it can.
 
-    Args:
-        known: the nodes; None if they could not be read, then no node is refused.
-        own: the pod's demands on its node.
+    If the nodes could not be read (None), no node is refused.
     """
 
     def why_not(name: str) -> str:

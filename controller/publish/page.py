@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
+
+import msgspec
 
 from controller.pods.pod_demands import PodDemands
 from controller.pods.pod_findings import summary_of, waiting_message
@@ -71,19 +74,13 @@ def about(
 
 def unlimited(reports: Iterable[AgentReport]) -> tuple[Sequence[UnlimitedPrograms], int]:
     """Return programs without their limiter by node, as far as agents name them, and how many containers."""
-    found: list[UnlimitedPrograms] = []
-    count = 0
-    for report in reports:
-        if not report.unlimited.count:
-            continue
-        count += report.unlimited.count
-        found += [
-            UnlimitedPrograms(
-                report.node, each.namespace, each.pod, each.container, each.gpu, each.memory_mib
-            )
-            for each in report.unlimited.containers[: MAX_UNLIMITED - len(found)]
-        ]
-    return sorted(found, key=lambda each: (each.node, each.namespace, each.pod, each.container)), count
+    all_reports = list(reports)
+    named = ((report.node, each) for report in all_reports for each in report.unlimited.containers)
+    found = [
+        UnlimitedPrograms(node, *msgspec.structs.astuple(each)) for node, each in islice(named, MAX_UNLIMITED)
+    ]
+    found.sort(key=lambda each: (each.node, each.namespace, each.pod, each.container))
+    return found, sum(report.unlimited.count for report in all_reports)
 
 
 class WaitingReasons:

@@ -102,7 +102,9 @@ class PodEvents:
 
     async def _write_event(self, finding: Finding) -> None:
         if finding.reason == "WaitingForQuota":
-            message = self._in_line(finding)
+            key = finding.namespace, finding.pod
+            line = self._state.ledger.line.place_text(key, self._quotas_of)
+            message = line and line[:MAX_MESSAGE]
         else:
             message = finding.message or await self._waiting(finding)
         if message is None:
@@ -125,11 +127,6 @@ class PodEvents:
         """No longer check the newest Event of the namespace with most."""
         most = Counter([each.namespace for _, each, _ in self._said.values()]).most_common(1)[0][0]
         del self._said[next(name for name in reversed(self._said) if self._said[name][1].namespace == most)]
-
-    def _in_line(self, finding: Finding) -> str | None:
-        """A pod's place in the line of a quota; None if it does not wait in one now."""
-        text = self._state.ledger.line.place_text((finding.namespace, finding.pod), self._quotas_of)
-        return text[:MAX_MESSAGE] if text is not None else None
 
     async def _waiting(self, finding: Finding) -> str | None:
         """What a pod waits for now; None if it does not wait any more.

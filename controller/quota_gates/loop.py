@@ -48,12 +48,7 @@ _UNKNOWN = (ApiError, msgspec.MsgspecError, *TRANSPORT_ERRORS)
 class QuotaGateLoop:
     """Removes the gates of waiting pods while this replica leads.
 
-    Args:
-        removal: requests to the API server.
-        state: the ledger, with the pods that wait.
-        leadership: only a leader removes gates.
-        policies: the quotas in force.
-        reason_not_to_lead: returns why the ledger may be outdated; no pod goes then.
+    `reason_not_to_lead` returns why the ledger may be outdated; no pod goes then.
     """
 
     def __init__(  # noqa: PLR0913 - the last is replaced in tests only

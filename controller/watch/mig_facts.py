@@ -76,18 +76,17 @@ def mig_pod(
         spec.containers or (), spec.init_containers or (), counts=_is_mig, is_stored=True
     )
     wants = sorted((_profile(name), amount) for name, amount in request.extended.items() if amount)
-    waits = (
-        not is_ending
-        and spec.node_name is None
-        and any(
-            (each.type, each.status, each.reason) == ("PodScheduled", "False", "Unschedulable")
-            for each in conditions
-        )
-    )
+    waits = not is_ending and spec.node_name is None and any(map(is_unschedulable, conditions))
     constraints = _constraints(spec) if waits else None
     if not wants:
         return None
     return MigPod(uid, created, tuple(wants[:MAX_PROFILES]), waits, constraints, _digest(constraints))
+
+
+def is_unschedulable(condition: Condition) -> bool:
+    """Whether the scheduler says that it found no node."""
+    found = condition.type, condition.status, condition.reason
+    return found == ("PodScheduled", "False", "Unschedulable")
 
 
 def mig_node(node: Node) -> MigNodeFact | None:

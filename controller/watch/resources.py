@@ -9,7 +9,7 @@ import msgspec
 from cluster.listing import Resource
 from cluster.object_reader import ObjectReader, logged
 from controller.watch.agent_taint import NodeTaints, taints_of
-from controller.watch.mig_facts import MigNodeFact, MigPod, MigPodSpec, mig_node, mig_pod
+from controller.watch.mig_facts import MigNodeFact, MigPod, MigPodSpec, is_unschedulable, mig_node, mig_pod
 from kube.dra import CLAIM_NAME
 from kube.names import (
     FRACTION_LABEL,
@@ -319,6 +319,4 @@ def _says_claims(condition: Condition) -> bool:
 
 def _unschedulable(condition: Condition) -> str:
     """Return why the scheduler found no node; empty if it did not say so."""
-    if (condition.type, condition.status, condition.reason) != ("PodScheduled", "False", "Unschedulable"):
-        return ""
-    return condition.message or ""
+    return (condition.message or "") if is_unschedulable(condition) else ""
