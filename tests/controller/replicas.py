@@ -4,8 +4,6 @@ import asyncio
 import contextlib
 from dataclasses import replace
 
-import httpx
-
 from controller.options import ControllerOptions
 from controller.process import ControllerProcess
 from testbed import plain_http
@@ -70,8 +68,6 @@ async def running(api, folder, **changes):
         policies=POLICIES,
         namespace="own",
         lease="controller",
-        page=True,
-        page_port=0,
         stop_delay=0,
         **LONG,
     )
@@ -87,21 +83,6 @@ async def running(api, folder, **changes):
 async def plain(replica, path):
     """What its plain port answers."""
     return await asyncio.to_thread(plain_http.get, f"http://127.0.0.1:{replica.ports[1]}{path}")
-
-
-async def page_rows(replica):
-    """What its page is sent first, up to the last node."""
-    address = f"http://localhost:{replica.page_port}/stream"
-    async with (
-        httpx.AsyncClient(trust_env=False, timeout=WAIT_S) as client,
-        client.stream("GET", address) as answer,
-    ):
-        lines = []
-        async for line in answer.aiter_lines():
-            lines.append(line)
-            if line == "event: whole":
-                return "".join(lines)
-    raise AssertionError(f"the stream ended: {lines}")
 
 
 async def until(check):

@@ -167,19 +167,10 @@ def test_an_injected_share_without_mib_is_limited_by_an_agent(label, annotations
     assert read_object(pods(ResourceNames()), made).is_limited_by_agent == expected
 
 
-@pytest.mark.parametrize(
-    ("resource", "product"),
-    [
-        ("nvidia.com/mig-3g.40gb", "NVIDIA-A100-SXM4-80GB"),
-        ("nvidia.com/gpu", "NVIDIA-A100-SXM4-80GB-MIG-3g.40gb"),
-    ],
-)
-def test_a_pod_that_waits_for_a_mig_instance_is_limited_by_no_agent(resource, product):
+def test_a_pod_that_waits_for_a_mig_instance_is_limited_by_no_agent():
+    resource = "nvidia.com/mig-3g.40gb"
     made = unscheduled(f"0/1 nodes: 1 Insufficient {resource}.", annotations=ANNOTATIONS)
     made["spec"]["containers"][0]["resources"] = {each: {resource: "1"} for each in ("limits", "requests")}
-    bound = {"key": "nvidia.com/gpu.product", "operator": "In", "values": [product]}
-    terms = {"nodeSelectorTerms": [{"matchExpressions": [bound]}]}
-    made["spec"]["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     found = read_object(pods(ResourceNames()), made)
     assert [each.reason for each in findings(found)] == ["WaitingForSlices"]
     assert not found.is_limited_by_agent
