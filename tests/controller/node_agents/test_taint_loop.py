@@ -100,6 +100,7 @@ PAUSED = {"nvidia.com/gpu.deploy.client": "paused-for-driver-upgrade"}
         pytest.param(Cluster().add("n"), [0.0], ADDED, id="new, no agent has reported"),
         pytest.param(Cluster().add("n", boot="boot-2").report("n"), [0.0], ADDED, id="started again"),
         pytest.param(Cluster().add("n").report("n"), LATE, [], id="serves"),
+        pytest.param(Cluster().add("n").report("n", boot=""), LATE, [], id="serves, of an unknown boot"),
         pytest.param(Cluster().add("n", TAINT).report("n"), [0.0], REMOVED, id="serves again"),
         pytest.param(Cluster().add("n").report("n", registered=False), ON_TIME, [], id="rolling update"),
         pytest.param(Cluster().add("n").report("n", registered=False), LATE, ADDED, id="stays unregistered"),

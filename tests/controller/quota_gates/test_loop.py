@@ -123,13 +123,6 @@ async def test_an_event_of_the_watch_that_comes_late_lets_no_pod_wait_again(worl
     assert await world.step() == []
 
 
-async def test_another_pod_of_the_same_name_waits_like_any_other(world):
-    world.add(waiting())
-    await world.step(*DONE)
-    world.add(waiting(uid="second"))
-    assert (world.used, world.in_line) == (0, 1)
-
-
 async def test_after_a_request_without_an_answer_the_pod_counts_and_the_request_is_repeated_first(world):
     world.add(waiting(), waiting("b", second=1))
     assert await world.step(refusal(500, "InternalError")) == [PATCH]
