@@ -149,7 +149,7 @@ class ControllerProcess:
             ledger=lambda: self._state.missing,
         )
         for name, health in self._watches.items():
-            self._metrics.watch_well.labels(name).set_function(lambda health=health: health.fault is None)
+            self._metrics.watch_well.labels(name).set_function(partial(_is_well, health))
 
     def _register_policies(self) -> None:
         """Register metrics of the policies' quotas and their usage."""
@@ -330,3 +330,7 @@ class ControllerProcess:
 
     async def _withdrawn(self) -> None:
         await (self._withdrawal or self._leadership.withdraw())
+
+
+def _is_well(health: WatchHealth) -> bool:
+    return health.fault is None

@@ -108,21 +108,23 @@ class _Slice(msgspec.Struct):
 
 
 class CertificateStore:
-    """Reads and writes the objects of one installation."""
+    """Reads and writes the objects of one installation.
+
+    Every method raises ApiError, OSError, TimeoutError or aiohttp.ClientError if a request fails.
+    """
 
     def __init__(self, api: ApiServer, installation: Installation) -> None:
         self._api = api
         self.installation = installation
+        self._secrets = f"/api/v1/namespaces/{installation.namespace}/secrets"
+        configurations = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+        self._configuration = f"{configurations}/{installation.name}"
         mounted = "Secret", f"{installation.name}-tls"
         self._touch = PodTouch(api, installation.namespace, mounted, CERTIFICATE_ANNOTATION)
         self._log = get_logger("certificates")
 
     async def read_secret(self, suffix: str) -> tuple[SecretContent | None, str | None]:
-        """Read `<name>-<suffix>` and its resource version; None and None if it does not exist.
-
-        Raises:
-            ApiError, OSError, TimeoutError, aiohttp.ClientError: it cannot be read.
-        """
+        """Read `<name>-<suffix>` and its resource version; None and None if it does not exist."""
         data = await self._get(self._secret(suffix))
         if data is None:
             return None, None
@@ -131,11 +133,7 @@ class CertificateStore:
         return SecretContent(content, secret.metadata.annotations), secret.metadata.resource_version
 
     async def exists(self) -> bool:
-        """Whether either Secret exists, empty or not.
-
-        Raises:
-            ApiError, OSError, TimeoutError, aiohttp.ClientError: they cannot be read.
-        """
+        """Whether either Secret exists, empty or not."""
         found = [await self._get(self._secret(suffix)) for suffix in ("tls", "ca")]
         return any(secret is not None for secret in found)
 
@@ -213,17 +211,8 @@ class CertificateStore:
                 return None
             raise
 
-    @property
-    def _secrets(self) -> str:
-        return f"/api/v1/namespaces/{self.installation.namespace}/secrets"
-
     def _secret(self, suffix: str) -> str:
         return f"{self._secrets}/{self.installation.name}-{suffix}"
-
-    @property
-    def _configuration(self) -> str:
-        resource = "mutatingwebhookconfigurations"
-        return f"/apis/admissionregistration.k8s.io/v1/{resource}/{self.installation.name}"
 
 
 def _addresses(found: _Slice) -> list[str]:

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Literal, TypeVar
 
+from certs.values import format_time
 from cluster.event_writer import EventWriter
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from cluster.leader_loop import while_leading
@@ -26,7 +27,7 @@ from controller.geometry.cluster import Cluster, ClusterNode
 from controller.geometry.mig_config import BrokenFileError, MigConfigFile, config_name, other_attempt
 from controller.geometry.mig_manager import MigManager
 from controller.geometry.model import Division, MigNode, NewDivision
-from controller.geometry.node_view import change_text, ends_of, is_paused, time_text
+from controller.geometry.node_view import change_text, ends_of, is_paused
 from controller.geometry.planner import Planner, is_still_wanted
 from controller.publish.metrics import ControllerMetrics
 from controller.watch.ledger_store import LedgerStore
@@ -259,7 +260,7 @@ class GeometryLoop:
         self._failed.accepted(node.name)
         counts = Counter(name for names in division for name in names)
         text = ", ".join(f"{count} x {name}" for name, count in sorted(counts.items())) or "nothing"
-        not_before = time_text(self._wall() + self._options.pause_seconds)
+        not_before = self._time(self._options.pause_seconds)
         said = f"divided into {text}, configuration {node.fact.config}; not divided again before {not_before}"
         self._on_node(node, "MigDivided", said, kind="Normal")
 
@@ -271,9 +272,12 @@ class GeometryLoop:
 
     async def _end(self, node: ClusterNode, result: str) -> None:
         is_divided = result != "abandoned"
-        await self._manager.uncordon(node.name, time_text(self._wall()) if is_divided else None)
+        await self._manager.uncordon(node.name, self._time() if is_divided else None)
         self._planned.pop(node.name, None)
         self._metrics.mig_changes.labels(result).inc()
+
+    def _time(self, after: float = 0.0) -> str:
+        return format_time(datetime.fromtimestamp(self._wall() + after, UTC))
 
     def _on_node(self, node: ClusterNode, reason: str, message: str, kind: EventType = "Warning") -> None:
         self._tell({"kind": "Node", "name": node.name, "uid": node.uid}, reason, message, kind)

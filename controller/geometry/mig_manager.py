@@ -13,7 +13,7 @@ from cluster.kube_client import MERGE_PATCH, ApiError, ApiServer
 from cluster.listing import list_all, objects_at
 from cluster.object_reader import ConfigMap
 from controller.geometry.mig_config import KEY, MigConfigFile
-from controller.watch.mig_facts import MigPodSpec, mig_pod
+from controller.watch.mig_facts import MigPodSpec, wanted_instances
 from kube.names import (
     MIG_CHANGE_ANNOTATION,
     MIG_CONFIG_LABEL,
@@ -90,8 +90,7 @@ class MigManager:
         for pod in await list_all(self._api, bound):
             if pod.status.phase in ("Succeeded", "Failed"):
                 continue
-            asked = mig_pod("", "", pod.spec, ())
-            held.update(dict(asked.wants) if asked is not None else {})
+            held.update(dict(wanted_instances(pod.spec)))
         return held
 
     async def cordon(self, node: str, change: str) -> None:

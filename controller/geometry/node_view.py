@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 
 from controller.geometry.model import Division
 from controller.watch.mig_facts import MigNodeFact
@@ -61,11 +61,6 @@ def resources(card: MigCard, division: Division) -> dict[str, int]:
             profile = card.profile(name)
             found[profile.resource if profile is not None else name] += 1
     return dict(found)
-
-
-def time_text(seconds: float) -> str:
-    """Return Unix seconds in the format of Kubernetes timestamps."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def is_paused(divided_at: str | None, pause_seconds: float, now: float) -> bool:

@@ -104,12 +104,10 @@ class QuotaGateLoop:
             return
         self._line.state = "open"
 
-    def _stuck_namespaces(self) -> frozenset[str]:
+    def _stuck(self) -> frozenset[str]:
+        """Return the namespaces in which too many requests fail."""
         counted = Counter(namespace for namespace, _ in (*self._unknown, *self._held))
         return frozenset(namespace for namespace, pods in counted.items() if pods >= MAX_STUCK)
-
-    def _is_stuck(self, namespace: str) -> bool:
-        return namespace in self._stuck_namespaces()
 
     async def _ask_again(self) -> None:
         """Repeat requests without an answer, until one has none again."""
@@ -120,10 +118,12 @@ class QuotaGateLoop:
     async def _let_due_go(self) -> bool:
         """Let pods go whose turn it is; return False if more may be due."""
         without_room, left = self._without_room(), MAX_AT_ONCE
-        rules = self._policies.digest, self._stuck_namespaces(), without_room
+        rules = self._policies.digest, self._stuck(), without_room
         if not self._line.has_changed(rules):
             return True
-        for pod in self._line.due(self._policies.quotas_of, rules, self._is_stuck, without_room):
+        for pod in self._line.due(
+            self._policies.quotas_of, rules, lambda name: name in self._stuck(), without_room
+        ):
             if pod is None:
                 await self._state.yielding.step()
                 continue

@@ -186,20 +186,14 @@ def pods(names: ResourceNames, *, with_mig: bool = False) -> Resource[SeenPod]:
         injected = _injected(pod, fact, names)
         has_share = fact.slices or (injected is not None and injected.has_claim)
         created = (pod.metadata.creation_timestamp or "") if has_share else ""
-        return SeenPod(fact, injected, created, _mig(pod) if isinstance(pod, _MigPod) else None)
+        conditions = (pod.status and pod.status.conditions) or ()
+        mig = mig_pod(pod.metadata, pod.spec, conditions) if isinstance(pod, _MigPod) else None
+        return SeenPod(fact, injected, created, mig)
 
     struct = _MigPod if with_mig else _Pod
     return Resource(
         "pods", "/api/v1/pods", ObjectReader(struct, seen, logged("a pod cannot be read and is not counted"))
     )
-
-
-def _mig(pod: _MigPod) -> MigPod | None:
-    conditions = (pod.status and pod.status.conditions) or ()
-    metadata = pod.metadata
-    is_ending = metadata.deletion_timestamp is not None
-    created = metadata.creation_timestamp or ""
-    return mig_pod(metadata.uid, created, pod.spec, conditions, is_ending=is_ending)
 
 
 def nodes(names: ResourceNames) -> Resource[SeenNode]:

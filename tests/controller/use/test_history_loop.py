@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 import pytest
 
 from controller.use.history_loop import SAVE_SECONDS, STEP_SECONDS, UseHistoryLoop
-from controller.use.store import HISTORY, UseStore
+from controller.use.store import UseStore
 from kube.dra import DRIVER
+from kube.names import USE_HISTORY_KEY as HISTORY
 from ledger.claimed_cards import CardClaim
 from modes.claim import ClaimedShare
 from modes.fraction import Fraction
