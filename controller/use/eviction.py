@@ -22,8 +22,8 @@ WRITE_SECONDS = 5.0
 class IdleEviction:
     """Writes Events on idle pods and evicts them, with the rights of this process.
 
-    `warn` and `evict` raise ApiError, MsgspecError, OSError, TimeoutError or aiohttp.ClientError if the outcome
-    is unknown.
+    `warn` and `evict` raise ApiError, MsgspecError, OSError, TimeoutError or aiohttp.ClientError if they do
+    not know the outcome.
     """
 
     def __init__(
