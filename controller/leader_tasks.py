@@ -92,6 +92,8 @@ class LeaderTasks:
 
     def tasks(self) -> list[BackgroundTask]:
         """Return the tasks that run while this replica leads; called at the start of each term."""
+        given = self.state, self.leadership, self.metrics
+        taints = TaintLoop(self.api, *given, self.options.agents, health=self.watch_of_cards)
         return [
             BackgroundTask("publishing", self._publish),
             BackgroundTask("event writer", self._event_writer.run),
@@ -100,7 +102,8 @@ class LeaderTasks:
             *self._of_claims(),
             *self._of_policies(),
             *self._of_geometry(),
-            *self._of_agents(),
+            BackgroundTask("node holding", taints.run, STEP_SECONDS),
+            BackgroundTask("audit", Audit(self._event_writer, *given).run, STEP_SECONDS),
             *self._of_use(),
             *self._of_certificates(),
         ]
@@ -138,12 +141,6 @@ class LeaderTasks:
             given = self.api, self.state, self.leadership, self.metrics
             loop = GeometryLoop(*given, how, events=self._event_writer)
             yield BackgroundTask("MIG geometry", loop.run, STEP_SECONDS)
-
-    def _of_agents(self) -> Iterator[BackgroundTask]:
-        given = self.state, self.leadership, self.metrics
-        taints = TaintLoop(self.api, *given, self.options.agents, health=self.watch_of_cards)
-        yield BackgroundTask("node holding", taints.run, STEP_SECONDS)
-        yield BackgroundTask("audit", Audit(self._event_writer, *given).run, STEP_SECONDS)
 
     def _of_use(self) -> Iterator[BackgroundTask]:
         name = self.options.use_config_map

@@ -241,11 +241,10 @@ class ControllerApi:
 
     async def _nodes(self, changes: Changes) -> AsyncIterator[bytes]:
         async for names in self._state.yielding.batches(changes.take(), NODES_AT_ONCE):
-            yield b"".join([self._node(name) for name in names])
-
-    def _node(self, name: str) -> bytes:
-        state = self._state.node_state(name)
-        return _event(StreamEvent(gone=name) if state is None else StreamEvent(node=state))
+            known = [(name, self._state.node_state(name)) for name in names]
+            yield b"".join(
+                [_event(StreamEvent(node=node, gone=None if node else name)) for name, node in known]
+            )
 
     async def _pending(self, changes: Changes) -> bytes:
         if not changes.backlog:

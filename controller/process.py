@@ -12,7 +12,7 @@ from functools import partial
 from typing import Literal, TypeVar, get_args
 
 from anyio.lowlevel import checkpoint
-from fastapi import FastAPI, Response
+from fastapi import Response
 
 from certs.mounted import POLL_SECONDS, MountedCertificate, MountRules
 from cluster.informer import Timing, Watcher
@@ -141,7 +141,11 @@ class ControllerProcess:
         self._page = self._shown() if options.page else None
         self._page_socket = bind(LOOPBACK, options.page_port) if options.page else None
         self._registry.register(LedgerCollector(self._state))
-        self._register_policies()
+        policies = self._policies
+        given = policies.quotas, policies.queues, policies.quotas_of
+        self._registry.register(UsageCollector(self._state.ledger, *given))
+        self._registry.register(policy_info(lambda: policies.digest))
+        self._registry.register(policy_since(lambda: policies.since))
         self._metrics_of_gpus = GpuMetrics(self._state, lambda: self._leadership.leads)
         self._metrics.leading.set_function(lambda: self._leadership.leads)
         self._process.ready_when(
@@ -150,14 +154,6 @@ class ControllerProcess:
         )
         for name, health in self._watches.items():
             self._metrics.watch_well.labels(name).set_function(partial(_is_well, health))
-
-    def _register_policies(self) -> None:
-        """Register metrics of the policies' quotas and their usage."""
-        policies = self._policies
-        given = policies.quotas, policies.queues, policies.quotas_of
-        self._registry.register(UsageCollector(self._state.ledger, *given))
-        self._registry.register(policy_info(lambda: policies.digest))
-        self._registry.register(policy_since(lambda: policies.since))
 
     @property
     def ports(self) -> tuple[int, int]:
@@ -180,6 +176,8 @@ class ControllerProcess:
         await checkpoint()
         # Loaded modules live as long as the process: no full garbage collection has to walk them.
         gc.freeze()
+        health = health_app(self._process.router(self._detail))
+        health.add_api_route(gpu_metrics.PATH, self._gpu_metrics, response_class=Response)
         listeners = [
             Listener(
                 self._served.app(),
@@ -187,10 +185,12 @@ class ControllerProcess:
                 self._certificate.context.listener,
                 clients=frozenset(self._options.client_names),
             ),
-            Listener(self._health_app(), self._health_socket, role="health"),
+            Listener(health, self._health_socket, role="health"),
         ]
+        if self._page is not None and self._page_socket is not None:
+            listeners.append(Listener(self._page, self._page_socket, role="page"))
         await self._process.serve(
-            [*listeners, *self._page_listeners()],
+            listeners,
             self._tasks(),
             background=[self._stand_for_election()],
             on_stopping=self._withdraw,
@@ -272,11 +272,6 @@ class ControllerProcess:
         rules = MountRules(self._options.tls_names)
         return MountedCertificate(directory, rules, report.served, report.refused, verify_clients=True)
 
-    def _health_app(self) -> FastAPI:
-        app = health_app(self._process.router(self._detail))
-        app.add_api_route(gpu_metrics.PATH, self._gpu_metrics, response_class=Response)
-        return app
-
     async def _gpu_metrics(self) -> Response:
         return Response(await self._metrics_of_gpus.text(), headers={"content-type": CONTENT_TYPE})
 
@@ -288,11 +283,6 @@ class ControllerProcess:
         facts = page.about(self._state, self._role, reasons, self._policies, denials)
         facts = replace(facts, cluster=self._options.cluster_name, links=self._options.page_links)
         return Page(self._state, facts)
-
-    def _page_listeners(self) -> list[Listener]:
-        if self._page is None or self._page_socket is None:
-            return []
-        return [Listener(self._page, self._page_socket, role="page")]
 
     def _role(self) -> str:
         leadership = self._leadership

@@ -119,7 +119,7 @@ class ClaimTemplates:
             known.used = self._clock()
             return None if known.spec == spec else _somebody_elses(key)
         if key not in self._making:
-            if self._is_full(key[0]):
+            if sum(key[0] == each for each, _ in self._known.keys() | self._making) >= MAX_IN_NAMESPACE:
                 return (
                     f"pods of namespace {key[0]} asked for {MAX_IN_NAMESPACE} different shares: use one of"
                     " these amounts, try again in two minutes, or delete pods that wait"
@@ -127,9 +127,6 @@ class ClaimTemplates:
             self._making[key] = making = asyncio.ensure_future(self._make(key, spec))
             making.add_done_callback(lambda _: self._making.pop(key, None))
         return await asyncio.shield(self._making[key])
-
-    def _is_full(self, namespace: str) -> bool:
-        return sum(key[0] == namespace for key in self._known.keys() | self._making) >= MAX_IN_NAMESPACE
 
     async def _make(self, key: ObjectKey, spec: Any) -> str | None:
         """Create a template and read back what the API server keeps of it."""

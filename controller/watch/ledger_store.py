@@ -166,11 +166,6 @@ class LedgerStore:
         for reader in self._readers:
             reader.mark(node)
 
-    def _mark_uses(self, node: str) -> None:
-        for reader in self._readers:
-            if reader.follows_uses:
-                reader.mark(node)
-
     def use(self, node: str) -> PodUses:
         """Return what pods use on a node; nothing if its agent does not measure it."""
         report = self.agents.get(node)
@@ -212,7 +207,9 @@ class LedgerStore:
         self._set_again(report.node)
         shown = (report.uses, report.unhealthy)
         if ((before.uses, before.unhealthy) if before is not None else (None, ())) != shown:
-            self._mark_uses(report.node)
+            for reader in self._readers:
+                if reader.follows_uses:
+                    reader.mark(report.node)
 
     def remove_agent(self, name: str) -> None:
         """Remove the report of a node's agent."""
@@ -322,11 +319,11 @@ class LedgerStore:
     def _with_report(self, node: SeenNode) -> SeenNode:
         """Return the node with its agent's report, and the agent's state."""
         report = self.agents.get(node.fact.name)
-        fact = with_report(node.fact, report, self._agent_of(node, report))
-        return node if fact is node.fact else msgspec.structs.replace(node, fact=fact)
-
-    def _agent_of(self, node: SeenNode, report: AgentReport | None) -> NodeAgent:
+        agent: NodeAgent = "away"
         if report is None:
             # Until all agents are listed it may have one: its pods wait, and are not denied.
-            return "missing" if self.agents_listed else "away"
-        return "serving" if why_not_ready(report, node) is None else "away"
+            agent = "missing" if self.agents_listed else "away"
+        elif why_not_ready(report, node) is None:
+            agent = "serving"
+        fact = with_report(node.fact, report, agent)
+        return node if fact is node.fact else msgspec.structs.replace(node, fact=fact)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -102,7 +102,9 @@ def mig_node(node: Node) -> MigNodeFact | None:
     annotations = node.metadata.annotations or {}
     change = annotations.get(MIG_CHANGE_ANNOTATION)
     is_ours = is_divided_on_demand(labels)
-    amounts = _amounts((node.status and node.status.allocatable) or {})
+    allocatable = (node.status and node.status.allocatable) or {}
+    found = ((name, whole(amount)) for name, amount in allocatable.items() if _is_mig(name))
+    amounts = tuple(sorted((name, amount) for name, amount in found if amount))
     if not is_ours and change is None and not amounts:
         return None
     return MigNodeFact(
@@ -128,11 +130,6 @@ def _profile(resource: str) -> str:
     """Return the profile of a resource: "1g.10gb+me" for a name that ends in "mig-1g.10gb.me"."""
     name = resource.removeprefix(MIG_RESOURCE_PREFIX)
     return f"{name.removesuffix('.me')}+me" if name.endswith(".me") else name
-
-
-def _amounts(allocatable: Mapping[str, str | int]) -> tuple[tuple[str, int], ...]:
-    found = ((name, whole(amount)) for name, amount in allocatable.items() if _is_mig(name))
-    return tuple(sorted((name, amount) for name, amount in found if amount))
 
 
 def _constraints(spec: MigPodSpec) -> Constraints | None:

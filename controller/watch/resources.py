@@ -231,6 +231,7 @@ def _injected(pod: _Pod, fact: PodFact, names: ResourceNames) -> InjectedPod | N
     has_claim = any(claim.name == CLAIM_NAME for claim in pod.spec.resource_claims or ())
     conditions: Sequence[Condition] = (pod.status and pod.status.conditions) or ()
     lacks_slices = any(_says_slices(condition, names) for condition in conditions)
+    controller = _controller(metadata)
     return InjectedPod(
         uid=metadata.uid,
         label=label,
@@ -243,9 +244,9 @@ def _injected(pod: _Pod, fact: PodFact, names: ResourceNames) -> InjectedPod | N
             notes.injected is not None and notes.memory_mib is None and not has_claim and _is_part(fact)
         ),
         lacks_slices=lacks_slices,
-        lacks_cards=has_claim and any(map(_says_claims, conditions)),
-        owner=_controller(metadata) if lacks_slices else None,
-        workload=_workload(_controller(metadata)),
+        lacks_cards=has_claim and any(NO_CARDS in _unschedulable(each) for each in conditions),
+        owner=controller if lacks_slices else None,
+        workload=workload_text(controller.kind, controller.name) if controller is not None else "",
         running_since=_running_since(pod.status),
     )
 
@@ -263,10 +264,6 @@ def _changed(state: _ContainerState) -> int | None:
     if state.running is not None:
         return seconds_of(state.running.started_at)
     return seconds_of(state.terminated.finished_at) if state.terminated is not None else None
-
-
-def _workload(owner: Owner | None) -> str:
-    return workload_text(owner.kind, owner.name) if owner is not None else ""
 
 
 def _is_part(fact: PodFact) -> bool:
@@ -304,11 +301,6 @@ def _says_slices(condition: Condition, names: ResourceNames) -> bool:
     return any(
         f"Insufficient {name}" in said for name in (names.per_gpu_prefix, MIG_RESOURCE_PREFIX, *names.pooled)
     )
-
-
-def _says_claims(condition: Condition) -> bool:
-    """Whether the scheduler's message names claims among what nodes cannot give."""
-    return NO_CARDS in _unschedulable(condition)
 
 
 def _unschedulable(condition: Condition) -> str:
