@@ -188,16 +188,14 @@ class GeometryLoop:
 
     async def _work(self, cluster: Cluster, file: MigConfigFile) -> None:
         """Do what each node needs next: one whose requests get no answer delays no other."""
-        self._since = {node.name: self._phase(node) for node in cluster.nodes}
+        before, now = self._since, self._clock()
+        self._since = {}
+        for node in cluster.nodes:
+            phase, known = (node.fact.change, node.fact.config, node.fact.state), before.get(node.name)
+            self._since[node.name] = known if known is not None and known[0] == phase else (phase, now)
         self._failed.keep(self._since)
         work = [(node.name, next_) for node in cluster.nodes if (next_ := self._next(node, file)) is not None]
         await asyncio.gather(*[self._guarded(each, name) for name, each in work])
-
-    def _phase(self, node: ClusterNode) -> tuple[tuple[str | None, str, str], float]:
-        """Return what a node's change waits for, and since when."""
-        phase = node.fact.change, node.fact.config, node.fact.state
-        known = self._since.get(node.name)
-        return known if known is not None and known[0] == phase else (phase, self._clock())
 
     def _next(self, node: ClusterNode, file: MigConfigFile) -> Coroutine[None, None, None] | None:
         """Return what a node needs next; None if that is to wait.

@@ -92,7 +92,12 @@ class TaintLoop:
     def _decided(self, node: SeenNode) -> tuple[Action, str]:
         name, is_held = node.fact.name, node.taints.ours is not None
         report = self._state.agents.get(name)
-        if not self._is_covered(node):
+        agents, fact = self._agents, node.fact
+        if (
+            agents is None
+            or not (agents.selects or report is not None)
+            or not agents.covers(name, fact.labels, fact.taints)
+        ):
             return self._decided_without_agent(node, report)
         why = why_not_ready(report, node)
         if why is None:
@@ -131,12 +136,6 @@ class TaintLoop:
             return False
         cards = {index for index, _ in report.cards}
         return any(gpu.held for gpu in view.gpus if gpu.index in cards)
-
-    def _is_covered(self, node: SeenNode) -> bool:
-        agents, fact = self._agents, node.fact
-        if agents is None or not (agents.selects or fact.name in self._state.agents):
-            return False
-        return agents.covers(fact.name, fact.labels, fact.taints)
 
     async def _carry_out(self, node: SeenNode, action: Action, why: str) -> None:
         name, place = node.fact.name, node.taints.ours

@@ -16,11 +16,10 @@ from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints
 from ledger.claim_room import ClaimAsk, ClaimRoom, ClaimRoomSearch
 from ledger.free_nodes import FreeNodes, FreeNodesSearch, NodeRoom, Wanted, amounts_of
-from ledger.ledger import Ledger
 from ledger.own_demands import OwnDemands
 from ledger.why import OWN_DEMANDS
 from ledger.why_claim import ShareClaim
-from modes.facts import NodeFact, PodFact
+from modes.facts import PodFact
 from modes.gpu_kinds import GpuKinds
 from service.yielding import NODES_AT_ONCE
 
@@ -96,7 +95,11 @@ class RoomFinder:
         search = FreeNodesSearch(wanted, lambda name: own.accept(self._state.nodes[name].fact))
         async for names in self._state.yielding.batches(list(self._state.nodes)):
             for node in filter(None, map(self._state.nodes.get, names)):
-                search.look_at(_room(node.fact, self._state.ledger))
+                fact = node.fact
+                product, memory = map(fact.labels.get, (GPU_PRODUCT_LABEL, GPU_MEMORY_LABEL))
+                free = self._state.ledger.free_units(fact.name)
+                serves = fact.agent == "serving"
+                search.look_at(NodeRoom(fact.name, fact.usable, product, memory, serves, free))
         return search.found
 
     async def _walk_cards(
@@ -132,9 +135,3 @@ def refusals(known: Mapping[str, SeenNode] | None, own: OwnDemands) -> Callable[
 def _digest(demands: Constraints) -> bytes:
     """Return what is equal for pods with equal demands on their node."""
     return hashlib.sha256(msgspec.json.encode(demands)).digest()[:16]
-
-
-def _room(fact: NodeFact, ledger: Ledger) -> NodeRoom:
-    labels, free = fact.labels, ledger.free_units(fact.name)
-    product, memory = labels.get(GPU_PRODUCT_LABEL), labels.get(GPU_MEMORY_LABEL)
-    return NodeRoom(fact.name, fact.usable, product, memory, fact.agent == "serving", free)

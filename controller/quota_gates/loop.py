@@ -99,7 +99,10 @@ class QuotaGateLoop:
         if self._clock() < self._not_before or self._reason_not_to_lead() is not None:
             return
         self._resume(self._clock())
-        await self._ask_again()
+        # Requests without an answer are repeated, until one has none again.
+        for key, wait in list(self._unknown.items()):
+            if not self._retries.pauses(key, self._clock()) and await self._remove(key, wait) is None:
+                break
         if self._clock() < self._not_before or not await self._let_due_go():
             return
         self._line.state = "open"
@@ -108,12 +111,6 @@ class QuotaGateLoop:
         """Return the namespaces in which too many requests fail."""
         counted = Counter(namespace for namespace, _ in (*self._unknown, *self._held))
         return frozenset(namespace for namespace, pods in counted.items() if pods >= MAX_STUCK)
-
-    async def _ask_again(self) -> None:
-        """Repeat requests without an answer, until one has none again."""
-        for key, wait in list(self._unknown.items()):
-            if not self._retries.pauses(key, self._clock()) and await self._remove(key, wait) is None:
-                return
 
     async def _let_due_go(self) -> bool:
         """Let pods go whose turn it is; return False if more may be due."""

@@ -15,11 +15,9 @@ from controller.policies.watched_policies import WatchedPolicies
 from controller.publish.metrics import ControllerMetrics
 from controller.watch.ledger_store import LedgerStore
 from kube.dra import DRIVER
-from kube.names import MAX_NAME
 from ledger.claimed_cards import ClaimableCard, OfferedSlice
 from ledger.messages import (
     MAX_ASKS,
-    MAX_POLICIES_BYTES,
     MAX_REQUEST_BYTES,
     Answers,
     Batch,
@@ -30,7 +28,7 @@ from ledger.messages import (
 from ledger.placement_request import Assumption, OverQuota, Placement, Quota
 from modes.fraction import Fraction
 from modes.instance import Instance
-from policies.loading.loader import MAX_TOTAL_BYTES, parse_policies
+from policies.loading.loader import parse_policies
 from tests.controller.claims.test_claim_templates import CLAIMED, Api
 from tests.controller.watch.test_ledger_store import ready_state, seen_pod
 from tests.ledger.cluster import changed, request_of
@@ -311,9 +309,3 @@ def test_a_replica_that_has_seen_no_good_policies_says_so(tmp_path):
     assert (reply.status_code, reply.text) == (404, "no good policy set since this replica started\n")
     assert policies.detail.endswith("there is none to give to webhooks that start")
     assert ask(api(state), "GET", "/v1/policies").status_code == 404
-
-
-def test_the_largest_set_of_policies_fits_into_a_reply():
-    content = b"x" * (MAX_TOTAL_BYTES // 200)
-    adopted = PoliciesReply("0" * 16, {f"{n:0{MAX_NAME}d}": content for n in range(200)})
-    assert len(msgspec.json.encode(adopted)) < MAX_POLICIES_BYTES

@@ -107,15 +107,6 @@ def test_a_reservation_does_not_end_while_its_pod_may_have_come_unheard_of():
     assert state.ledger.reservations == 1
 
 
-def test_a_new_list_takes_away_what_is_not_in_it():
-    state, _ = ready_state("a", "b")
-    state.set_pod(seen_pod("x", node="a"))
-    asyncio.run(state.watched_pods.replace(pages([seen_pod("y", node="b")])))
-    asyncio.run(state.watched_nodes.replace(pages([seen_node("b")])))
-    assert list(state.pods) == [("team", "y")]
-    assert [found.name for found in state.ledger.view().nodes] == ["b"]
-
-
 def test_a_node_state_tells_what_room_is_left():
     state, _ = ready_state("a")
     state.set_pod(seen_pod("x", node="a", cpu_milli=1000, memory_bytes=1024))
