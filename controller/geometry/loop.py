@@ -87,7 +87,7 @@ class GeometryLoop:
         self._options = options
         self._clock = clock
         self._wall = wall
-        self._planner = Planner()
+        self._planner = Planner(time.thread_time)
         self._planned: dict[str, NewDivision] = {}
         """By node, until it is over."""
         self._readable_at: dict[str, float] = {}

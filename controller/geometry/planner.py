@@ -12,8 +12,7 @@ Pure. The rules:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from time import thread_time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from controller.geometry.model import Amounts, Division, MigNode, MigRequest, NewDivision, Plan
 from controller.watch.mig_facts import MigPod
@@ -39,7 +38,9 @@ Changes = dict[int, Geometry]
 class Planner:
     """Plans step after step, and remembers whose turn it was: a new one starts with the oldest pods."""
 
-    def __init__(self) -> None:
+    def __init__(self, cpu_seconds: Callable[[], float] = lambda: 0.0) -> None:
+        """`cpu_seconds` returns the CPU time of the thread that plans."""
+        self._cpu_seconds = cpu_seconds
         self._last: dict[str, float] = {}
         """When cards were last divided for pods of each namespace that waits."""
 
@@ -48,7 +49,7 @@ class Planner:
         namespaces = {each.mig.uid: each.pod.namespace for each in requests}
         oldest = sorted(requests, key=lambda each: (each.mig.created, each.pod.key))
         planning = _Planning(nodes, in_turn(oldest, lambda each: each.pod.namespace, self._last))
-        found = planning.run()
+        found = planning.run(self._cpu_seconds)
         served = [namespaces[uid] for new in found.divisions.values() for uid in new.pods]
         waiting = set(namespaces.values())
         self._last = {name: at for name, at in self._last.items() if name in waiting}
@@ -144,11 +145,11 @@ class _Planning:
         for request in requests:
             self._waiting.update(dict(request.mig.wants))
 
-    def run(self) -> Plan:
+    def run(self, cpu_seconds: Callable[[], float]) -> Plan:
         unserved, failed = dict[str, str](), dict[tuple[object, ...], str]()
-        end, seen = thread_time() + PLAN_SECONDS, set[str]()
+        end, seen = cpu_seconds() + PLAN_SECONDS, set[str]()
         for request in self._requests:
-            if seen and thread_time() >= end:
+            if seen and cpu_seconds() >= end:
                 self.had_their_turn = frozenset(seen)
                 break
             seen.add(request.pod.namespace)
