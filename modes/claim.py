@@ -127,7 +127,7 @@ def template_name(share: ClaimedShare) -> str:
         ValueError: as `template_spec`.
     """
     fraction = share.fraction
-    digest = hashlib.sha256(_encode(template_spec(share))).hexdigest()[:16]
+    digest = _digest(template_spec(share))
     amount, one = fraction.ratio
     asked = f"{fraction.mib}mi" if fraction.mib else f"{amount}of{one}"
     if fraction.is_whole:
@@ -136,6 +136,15 @@ def template_name(share: ClaimedShare) -> str:
     parts = [f"p{part}" for part in fraction.split_mib or fraction.split]
     sizes = [f"m{size}" for size in share.sizes] if needs_sizes(fraction, share.driver) else []
     return "-".join([CLAIM_NAME, asked, *several, *parts, *sizes, digest])
+
+
+def is_named_after(name: str, spec: Any) -> bool:
+    """Whether a template's name ends with the digest of its `spec`, as those that the controller makes."""
+    return name.endswith(f"-{_digest(spec)}")
+
+
+def _digest(spec: Any) -> str:
+    return hashlib.sha256(_encode(spec)).hexdigest()[:16]
 
 
 def _quantity(amount: int, base: int, suffixes: tuple[str, ...]) -> str:

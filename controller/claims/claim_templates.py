@@ -20,7 +20,7 @@ from cluster.watched_resource import ObjectKey, WatchedResource
 from controller.claims.template_objects import SeenTemplate, manifest, path_of, read_template, template_users
 from kube.names import is_namespace
 from ledger.placement_request import Placement, PlacementRequest
-from modes.claim import ClaimedShare, template_name, template_spec
+from modes.claim import ClaimedShare, is_named_after, template_name, template_spec
 from service.log import get_logger
 from service.yielding import CooperativeYield
 
@@ -64,7 +64,7 @@ class ClaimTemplates:
             key_of=lambda found: (found.namespace, found.name),
             keys=lambda: self._known,
             set=self._seen,
-            remove=lambda key: self._known.pop(key, None),
+            remove=self._gone,
             listed=self._is_listed,
             yielding=CooperativeYield(),
         )
@@ -124,9 +124,12 @@ class ClaimTemplates:
                     f"pods of namespace {key[0]} asked for {MAX_IN_NAMESPACE} different shares: use one of"
                     " these amounts, try again in two minutes, or delete pods that wait"
                 )
-            self._making[key] = making = asyncio.ensure_future(self._make(key, spec))
-            making.add_done_callback(lambda _: self._making.pop(key, None))
+            self._begin(key, spec)
         return await asyncio.shield(self._making[key])
+
+    def _begin(self, key: ObjectKey, spec: Any) -> None:
+        self._making[key] = making = asyncio.ensure_future(self._make(key, spec))
+        making.add_done_callback(lambda _: self._making.pop(key, None))
 
     async def _make(self, key: ObjectKey, spec: Any) -> str | None:
         """Create a template and read back what the API server keeps of it."""
@@ -169,6 +172,18 @@ class ClaimTemplates:
         key = found.namespace, found.name
         known = self._known.setdefault(key, _Known(found.spec, self._clock()))
         known.spec = found.spec
+
+    def _gone(self, key: ObjectKey) -> None:
+        """Forget a deleted template; make it again if pods got it: they may still wait for their claims.
+
+        Not one without the content that its name says: its amount was dropped, or it is somebody else's.
+        """
+        known = self._known.pop(key, None)
+        if known is None or key in self._making or not self._leads():
+            return
+        if known.used > self._clock() - UNUSED_SECONDS and is_named_after(key[1], known.spec):
+            self._log.warning("a template in use was deleted and is made again", name="/".join(key))
+            self._begin(key, known.spec)
 
     async def _is_listed(self) -> None:
         """Do nothing: a template that is not known yet is found when it is made."""

@@ -212,13 +212,26 @@ def test_what_a_pod_gets_meanwhile_and_all_of_a_standby_is_kept(api, now):
     assert len(api.stored) == 1
 
 
-def test_one_that_was_deleted_is_made_again_for_the_next_pod(api, templates):
+def test_one_that_is_deleted_in_use_is_made_again_by_the_leader_alone_and_only_if_it_was_ours(api, now):
+    leads = [True]
+    templates = ClaimTemplates(api, lambda: leads[0], lambda: now[0])
     ensure(templates, request())
     [path] = api.stored
-    del api.stored[path]
-    templates.watched.remove(("a", path.rpartition("/")[2]))
-    assert ensure(templates, request()) == [None]
-    assert list(api.stored) == [path]
+    name = path.rpartition("/")[2]
+
+    async def deleted():
+        api.stored.pop(path, None)
+        templates.watched.remove(("a", name))
+        await turns()
+        return list(api.stored)
+
+    assert asyncio.run(deleted()) == [path]
+    leads[0] = False
+    assert asyncio.run(deleted()) == []
+    leads[0] = True
+    templates.watched.set(SeenTemplate("a", name, {"spec": {}}))
+    assert asyncio.run(deleted()) == []
+    assert ensure(templates, request()) == [None], "for the next pod"
 
 
 def test_what_is_kept_of_templates_that_others_write_is_bounded():
