@@ -27,6 +27,7 @@ from cluster.kube_client import ApiServer
 from controller.options import ControllerOptions
 from controller.process import ControllerProcess
 from testbed.controller_process import write_tls
+from testbed.product import POLICIES
 
 STEP = Bar("<=", 25)
 """Milliseconds of CPU."""
@@ -123,6 +124,7 @@ def _options(tls: Path) -> ControllerOptions:
         port=0,
         health_port=0,
         tls_directory=tls,
+        policies=POLICIES,
         namespace="default",
         lease="bench",
         page=True,

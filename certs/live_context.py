@@ -31,11 +31,9 @@ class LiveTlsContext:
     def swap(self, pair: KeyPair, client_ca_pem: bytes | None = None) -> None:
         """Serve `pair` from the next handshake on; safe to call from any thread.
 
-        `client_ca_pem` is required if clients are verified, and not allowed otherwise. Raises
+        `client_ca_pem` goes with `verify_clients`: without it no client is accepted. Raises
         CertificateError if OpenSSL rejects the pair or the client CAs; the previous pair then stays.
         """
-        if self._verify_clients != (client_ca_pem is not None):
-            raise ValueError("client_ca_pem goes with verify_clients; pass both or neither")
         fresh = _empty_context(verify_clients=self._verify_clients)
         load_pair(fresh, pair)
         if client_ca_pem is not None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import itertools
 import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,8 +16,6 @@ _KUBELET_GENERATION = "..data"
 """The symlink that the kubelet swaps when a Secret changes; the other files point through it."""
 POLL_SECONDS = 1.0
 """Between two reads of the directory."""
-_POLLS_PER_RETRY = 30
-"""Every 30th read checks rejected content again: its notBefore may have passed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +74,7 @@ class MountedCertificate:
 
     def refresh(self) -> None:
         """Read the directory once, and serve new content; rejected content is checked again."""
-        self._take(self._read(retry=True))
+        self._take(*self._read())
 
     async def follow(self, heartbeat: Callable[[], None] = lambda: None) -> None:
         """Read the directory every second until cancelled; call `heartbeat` after each read.
@@ -85,13 +82,13 @@ class MountedCertificate:
         The content is compared, so a replaced directory is detected too, and a node cannot run out of
         watches. New content is checked in a thread, while the server keeps serving.
         """
-        for number in itertools.count():
-            self._take(await asyncio.to_thread(self._read, retry=number % _POLLS_PER_RETRY == 0))
+        while True:
+            self._take(*await asyncio.to_thread(self._read))
             heartbeat()
             await asyncio.sleep(POLL_SECONDS)
 
-    def _read(self, *, retry: bool) -> tuple[bytes, _Found] | None:
-        """Return what is found and its digest; None for rejected content that is not to be checked again."""
+    def _read(self) -> tuple[bytes, _Found]:
+        """Return the digest of the content, and what it is; what was rejected is checked again."""
         try:
             files = read_tls_files(self._directory)
         except CertificateError as error:
@@ -99,8 +96,6 @@ class MountedCertificate:
         digest = _digest(files)
         if digest == self._accepted_digest:
             return digest, None
-        if digest == self._rejected_digest and not retry:
-            return None
         try:
             return digest, (files, self._check(files))
         except CertificateError as error:
@@ -115,10 +110,7 @@ class MountedCertificate:
             )
         return leaf
 
-    def _take(self, reading: tuple[bytes, _Found] | None) -> None:
-        if reading is None:
-            return
-        digest, found = reading
+    def _take(self, digest: bytes, found: _Found) -> None:
         try:
             if isinstance(found, CertificateError):
                 raise found

@@ -31,15 +31,8 @@ def load_key(pem: bytes, file: str) -> PrivateKeyTypes:
     """Return the private key of a PEM text. Raises CertificateError if it is missing, encrypted or torn."""
     try:
         return serialization.load_pem_private_key(pem, password=None)
-    except TypeError as error:
-        raise CertificateError(
-            f"{file}: the private key is encrypted; store it without a password"
-        ) from error
-    except (ValueError, UnsupportedAlgorithm) as error:
-        raise CertificateError(
-            f"{file}: holds no readable private key ({len(pem)} bytes); "
-            "expected PEM, -----BEGIN PRIVATE KEY-----"
-        ) from error
+    except (TypeError, ValueError, UnsupportedAlgorithm) as error:
+        raise CertificateError(f"{file}: holds no private key without a password ({error})") from error
 
 
 def to_pem(certificates: Iterable[x509.Certificate]) -> bytes:

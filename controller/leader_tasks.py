@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -23,10 +23,10 @@ from controller.geometry.loop import GeometryLoop, GeometryOptions
 from controller.node_agents.audit import Audit
 from controller.node_agents.taint_loop import TaintLoop
 from controller.options import ControllerOptions
-from controller.policies.idle_shares import idle_shares
+from controller.policies.idle_shares import IdleShares
 from controller.policies.policy_delivery import PolicyDelivery
 from controller.policies.policy_events import PolicyEvents
-from controller.policies.watched_policies import WatchedPolicies, quotas_of
+from controller.policies.watched_policies import WatchedPolicies
 from controller.publish.gpu_ledger_writer import GpuLedgerWriter
 from controller.publish.metrics import ControllerMetrics
 from controller.publish.pod_events import PodEvents
@@ -40,60 +40,50 @@ from controller.watch.ledger_store import LedgerStore
 from service.background import BackgroundTask
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderContext:
-    """What all tasks of the leader use."""
+@dataclass(slots=True)
+class LeaderTasks:
+    """Creates the leader's tasks, once for each term."""
 
     api: ApiServer
     state: LedgerStore
     leadership: Leadership
-    policies: WatchedPolicies | None
+    policies: WatchedPolicies
     watch_of_cards: WatchHealth
+    options: ControllerOptions
+    metrics: ControllerMetrics
+    registry: InitVar[CollectorRegistry]
+    """Gets the metrics of certificates."""
+    _: KW_ONLY
     reason_not_to_lead: Callable[[], str | None]
     """Returns why another replica should lead instead; None if none should."""
     templates: ClaimTemplates | None = None
     """Templates of claims; None if no policy has a mode of claims."""
+    _certificate_metrics: CertificateMetrics = field(init=False)
+    _event_writer: EventWriter = field(init=False)
+    _events: PodEvents = field(init=False)
+    _quota_gates: QuotaGateLoop = field(init=False)
+    _ledger_writer: GpuLedgerWriter | None = field(init=False, default=None)
 
-
-class LeaderTasks:
-    """Creates the leader's tasks, once for each term.
-
-    Args:
-        context: what all tasks use.
-        options: options of the process.
-        metrics: metrics of the controller; others are registered here.
-        registry: registry of the process.
-    """
-
-    def __init__(
-        self,
-        context: LeaderContext,
-        options: ControllerOptions,
-        metrics: ControllerMetrics,
-        registry: CollectorRegistry,
-    ) -> None:
-        self._context = context
-        self._options = options
-        self._metrics = metrics
+    def __post_init__(self, registry: CollectorRegistry) -> None:
         self._certificate_metrics = CertificateMetrics(registry)
-        policies = context.policies
-        self._event_writer = EventWriter(context.api, metrics.events_lost.inc)
+        self._event_writer = EventWriter(self.api, self.metrics.events_lost.inc)
         self._events = PodEvents(
-            context.api,
-            context.state,
-            context.leadership,
-            metrics,
-            options.names,
+            self.api,
+            self.state,
+            self.leadership,
+            self.metrics,
+            self.options.names,
             events=self._event_writer,
-            quotas_of=quotas_of(policies),
+            quotas_of=self.policies.quotas_of,
         )
-        self._quota_gates: QuotaGateLoop | None = None
-        if policies is not None:
-            # It outlives terms, because it remembers requests without an answer.
-            removal = GateRemoval(context.api, self._event_writer, metrics)
-            given = removal, context.state, context.leadership, policies
-            self._quota_gates = QuotaGateLoop(*given, reason_not_to_lead=context.reason_not_to_lead)
-        self._ledger_writer: GpuLedgerWriter | None = None
+        # It outlives terms, because it remembers requests without an answer.
+        self._quota_gates = QuotaGateLoop(
+            GateRemoval(self.api, self._event_writer, self.metrics),
+            self.state,
+            self.leadership,
+            self.policies,
+            reason_not_to_lead=self.reason_not_to_lead,
+        )
 
     @property
     def behind(self) -> str | None:
@@ -102,90 +92,80 @@ class LeaderTasks:
 
     def tasks(self) -> list[BackgroundTask]:
         """Return the tasks that run while this replica leads; called at the start of each term."""
+        given = self.state, self.leadership, self.metrics
+        taints = TaintLoop(self.api, *given, self.options.agents, health=self.watch_of_cards)
         return [
             BackgroundTask("publishing", self._publish),
             BackgroundTask("event writer", self._event_writer.run),
             BackgroundTask("events", self._events.run),
+            BackgroundTask("quota gates", self._quota_gates.run, STEP_SECONDS),
             *self._of_claims(),
             *self._of_policies(),
             *self._of_geometry(),
-            *self._of_agents(),
+            BackgroundTask("node holding", taints.run, STEP_SECONDS),
+            BackgroundTask("audit", Audit(self._event_writer, *given).run, STEP_SECONDS),
             *self._of_use(),
             *self._of_certificates(),
         ]
 
     async def _publish(self) -> None:
-        context = self._context
-        self._ledger_writer = GpuLedgerWriter(context.api, context.state, context.leadership, self._metrics)
+        self._ledger_writer = GpuLedgerWriter(self.api, self.state, self.leadership, self.metrics)
         await self._ledger_writer.run()
 
     def _of_claims(self) -> Iterator[BackgroundTask]:
-        templates = self._context.templates
-        if templates is not None:
-            templates.start_term()
-            yield self._repeated("claim templates", templates.collect, COLLECT_SECONDS)
+        if self.templates is not None:
+            self.templates.start_term()
+            yield self._repeated("claim templates", self.templates.collect, COLLECT_SECONDS)
 
     def _of_policies(self) -> Iterator[BackgroundTask]:
-        context, policies = self._context, self._context.policies
-        if policies is None:
-            return
-        if self._quota_gates is not None:
-            yield BackgroundTask("quota gates", self._quota_gates.run, STEP_SECONDS)
-        if (name := self._options.policies_config_map) is not None:
-            namespace = self._options.namespace
-            events = PolicyEvents(context.api, self._event_writer, policies)
+        if (name := self.options.policies_config_map) is not None:
+            namespace = self.options.namespace
+            events = PolicyEvents(self.api, self._event_writer, self.policies)
             yield self._repeated(
                 "policy events", lambda: events.check(namespace, name, datetime.now(UTC)), 10.0
             )
-            delivery = PolicyDelivery(context.api, namespace, name)
+            delivery = PolicyDelivery(self.api, namespace, name)
             yield self._repeated("policy delivery", delivery.check, 1.0)
 
     def _repeated(self, name: str, check: Callable[[], Awaitable[None]], seconds: float) -> BackgroundTask:
         """Repeat a check, with a heartbeat and a pause of `seconds`, while this replica leads."""
-        loop = partial(while_leading, self._context.leadership, check, seconds)
+        loop = partial(while_leading, self.leadership, check, seconds)
         return BackgroundTask(name, loop, STEP_SECONDS)
 
     def _of_geometry(self) -> Iterator[BackgroundTask]:
-        context, options = self._context, self._options
+        options = self.options
         if options.mig_config_map is not None:
             how = GeometryOptions(
                 *options.mig_config_map, options.mig_config_delay, pause_seconds=options.mig_pause
             )
-            given = context.api, context.state, context.leadership, self._metrics
+            given = self.api, self.state, self.leadership, self.metrics
             loop = GeometryLoop(*given, how, events=self._event_writer)
             yield BackgroundTask("MIG geometry", loop.run, STEP_SECONDS)
 
-    def _of_agents(self) -> Iterator[BackgroundTask]:
-        context = self._context
-        given = context.state, context.leadership, self._metrics
-        taints = TaintLoop(context.api, *given, self._options.agents, health=context.watch_of_cards)
-        yield BackgroundTask("node holding", taints.run, STEP_SECONDS)
-        yield BackgroundTask("audit", Audit(self._event_writer, *given).run, STEP_SECONDS)
-
     def _of_use(self) -> Iterator[BackgroundTask]:
-        context, name = self._context, self._options.use_config_map
-        store = UseStore(context.api, self._options.namespace, name) if name is not None else None
+        name = self.options.use_config_map
+        store = UseStore(self.api, self.options.namespace, name) if name is not None else None
         idle = IdleLoop(
-            IdleEviction(context.api, self._event_writer, context.leadership, self._metrics),
+            IdleEviction(self.api, self._event_writer, self.leadership, self.metrics),
             store,
-            context.state,
-            idle_shares(context.state, context.policies),
-            context.leadership,
-            metrics=self._metrics,
-            reason_not_to_lead=context.reason_not_to_lead,
+            self.state,
+            IdleShares(self.state, self.policies.idle_rule),
+            self.leadership,
+            metrics=self.metrics,
+            reason_not_to_lead=self.reason_not_to_lead,
         )
         yield BackgroundTask("idle shares", idle.run, STEP_SECONDS)
         if store is not None:
-            history = UseHistoryLoop(store, context.state, context.leadership)
+            history = UseHistoryLoop(store, self.state, self.leadership)
             yield BackgroundTask("use history", history.run, STEP_SECONDS)
 
     def _of_certificates(self) -> Iterator[BackgroundTask]:
-        options, leadership = self._options, self._context.leadership
+        options, leadership = self.options, self.leadership
         name = options.issue_certificates or options.inject_ca
         if name is None:
             return
         installation = Installation(options.namespace, name, options.webhook_endpoints)
-        store, metrics = CertificateStore(self._context.api, installation), self._certificate_metrics
+        store, metrics = CertificateStore(self.api, installation), self._certificate_metrics
         if options.issue_certificates is None:
             bundle = BundleLoop(store, leadership, metrics, options.tls_directory)
             yield BackgroundTask("caBundle", bundle.run, STEP_SECONDS)

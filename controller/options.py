@@ -103,12 +103,12 @@ class ControllerOptions:
         Flag("Link on the page.", name="--page-link", metavar="TEXT=URL", default="none", parse=_link),
     ] = ()
     policies: Annotated[
-        Path | None,
+        Path,
         Flag(
             "Policies of the webhook. Webhooks that start on a broken set get the last good one.",
             metavar="DIR",
         ),
-    ] = None
+    ]
     policies_config_map: Annotated[
         str | None,
         Flag(

@@ -160,7 +160,7 @@ class ControllerApi:
         """Decide one request; if it cannot be read or decided, only this request is refused."""
         try:
             request = read_request(data)
-            return self._claim(request) if request.share.mode_type.is_claimed else self._place(request)
+            return self._place(request) if request.share.driver is None else self._claim(request)
         except ValueError as error:
             return Answered(refused=str(error)[:MAX_REFUSAL])
 
@@ -241,11 +241,10 @@ class ControllerApi:
 
     async def _nodes(self, changes: Changes) -> AsyncIterator[bytes]:
         async for names in self._state.yielding.batches(changes.take(), NODES_AT_ONCE):
-            yield b"".join([self._node(name) for name in names])
-
-    def _node(self, name: str) -> bytes:
-        state = self._state.node_state(name)
-        return _event(StreamEvent(gone=name) if state is None else StreamEvent(node=state))
+            known = [(name, self._state.node_state(name)) for name in names]
+            yield b"".join(
+                [_event(StreamEvent(node=node, gone=None if node else name)) for name, node in known]
+            )
 
     async def _pending(self, changes: Changes) -> bytes:
         if not changes.backlog:

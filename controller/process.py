@@ -12,7 +12,7 @@ from functools import partial
 from typing import Literal, TypeVar, get_args
 
 from anyio.lowlevel import checkpoint
-from fastapi import FastAPI, Response
+from fastapi import Response
 
 from certs.mounted import POLL_SECONDS, MountedCertificate, MountRules
 from cluster.informer import Watcher
@@ -23,11 +23,11 @@ from cluster.watch_health import WatchHealth
 from cluster.watched_resource import WatchedResource
 from controller.claims.claim_templates import ClaimTemplates
 from controller.claims.template_objects import templates
-from controller.leader_tasks import LeaderContext, LeaderTasks
+from controller.leader_tasks import LeaderTasks
 from controller.options import ControllerOptions
 from controller.placement_api import ControllerApi
 from controller.pods.pod_demands import DemandsReader
-from controller.policies.watched_policies import WatchedPolicies, quotas_of
+from controller.policies.watched_policies import WatchedPolicies
 from controller.publish import gpu_metrics, page
 from controller.publish.gpu_metrics import GpuMetrics
 from controller.publish.metrics import ControllerMetrics, LedgerCollector
@@ -113,30 +113,38 @@ class ControllerProcess:
         self._leadership = Leadership(
             api, self._candidate(), timing, reason_not_to_lead=self._reason_not_to_lead
         )
-        self._policies = WatchedPolicies(options.policies) if options.policies is not None else None
+        self._policies = WatchedPolicies(options.policies)
         self._templates = (
             ClaimTemplates(api, lambda: self._leadership.leads, time.monotonic)
             if options.claim_templates
             else None
         )
-        context = LeaderContext(
+        self._leader = LeaderTasks(
             api,
             self._state,
             self._leadership,
             self._policies,
             self._watch_of_cards,
+            options,
+            self._metrics,
+            self._registry,
             reason_not_to_lead=self._reason_not_to_lead,
             templates=self._templates,
         )
-        self._leader = LeaderTasks(context, options, self._metrics, self._registry)
-        last_good = self._policies.last_good if self._policies is not None else lambda: None
         self._served = ControllerApi(
-            self._state, self._leadership, self._metrics, last_good, templates=self._templates
+            self._state,
+            self._leadership,
+            self._metrics,
+            self._policies.last_good,
+            templates=self._templates,
         )
         self._page = self._shown() if options.page else None
         self._page_socket = bind(LOOPBACK, options.page_port) if options.page else None
         self._registry.register(LedgerCollector(self._state))
-        self._register_policies()
+        policies = self._policies
+        given = policies.quotas, policies.queues, policies.quotas_of
+        self._registry.register(UsageCollector(self._state.ledger, *given))
+        self._registry.register(PolicyMetrics(lambda: policies.digest, lambda: policies.since))
         self._metrics_of_gpus = GpuMetrics(self._state, lambda: self._leadership.leads)
         self._metrics.leading.set_function(lambda: self._leadership.leads)
         self._process.ready_when(
@@ -145,14 +153,6 @@ class ControllerProcess:
         )
         for name, health in self._watches.items():
             self._metrics.watch_well.labels(name).set_function(partial(_is_well, health))
-
-    def _register_policies(self) -> None:
-        """Register metrics of the policies' quotas and their usage."""
-        policies = self._policies
-        quotas, queues = (policies.quotas, policies.queues) if policies is not None else (tuple, tuple)
-        self._registry.register(UsageCollector(self._state.ledger, quotas, queues, quotas_of(policies)))
-        if policies is not None:
-            self._registry.register(PolicyMetrics(lambda: policies.digest, lambda: policies.since))
 
     @property
     def ports(self) -> tuple[int, int]:
@@ -175,6 +175,8 @@ class ControllerProcess:
         await checkpoint()
         # Loaded modules live as long as the process: no full garbage collection has to walk them.
         gc.freeze()
+        health = health_app(self._process.router(self._detail))
+        health.add_api_route(gpu_metrics.PATH, self._gpu_metrics, response_class=Response)
         listeners = [
             Listener(
                 self._served.app(),
@@ -182,10 +184,12 @@ class ControllerProcess:
                 self._certificate.context.listener,
                 clients=frozenset(self._options.client_names),
             ),
-            Listener(self._health_app(), self._health_socket, role="health"),
+            Listener(health, self._health_socket, role="health"),
         ]
+        if self._page is not None and self._page_socket is not None:
+            listeners.append(Listener(self._page, self._page_socket, role="page"))
         await self._process.serve(
-            [*listeners, *self._page_listeners()],
+            listeners,
             self._tasks(),
             background=[self._stand_for_election()],
             on_stopping=self._withdraw,
@@ -201,6 +205,7 @@ class ControllerProcess:
             self._watch("watch of cards", gpu_nodes(), state.watched_cards, self._watch_of_cards),
             BackgroundTask("reservations", self._expire, EXPIRY_SECONDS),
             BackgroundTask("mounted certificate", partial(self._certificate.follow, beat), POLL_SECONDS),
+            BackgroundTask("policies", partial(self._policies.watch, beat), RELOAD_SECONDS),
         ]
         if self._templates is not None:
             tasks += [
@@ -208,8 +213,6 @@ class ControllerProcess:
                 self._watch("watch of claims", card_claims(), state.watched_claims),
                 self._watch("watch of claim templates", templates(), self._templates.watched),
             ]
-        if self._policies is not None:
-            tasks.append(BackgroundTask("policies", partial(self._policies.watch, beat), RELOAD_SECONDS))
         return tasks
 
     def _watch(
@@ -267,11 +270,6 @@ class ControllerProcess:
         rules = MountRules(self._options.tls_names)
         return MountedCertificate(directory, rules, report.served, report.refused, verify_clients=True)
 
-    def _health_app(self) -> FastAPI:
-        app = health_app(self._process.router(self._detail))
-        app.add_api_route(gpu_metrics.PATH, self._gpu_metrics, response_class=Response)
-        return app
-
     async def _gpu_metrics(self) -> Response:
         return Response(await self._metrics_of_gpus.text(), headers={"content-type": CONTENT_TYPE})
 
@@ -279,15 +277,10 @@ class ControllerProcess:
         """Create the page, which only this machine can reach."""
         names, denials = self._options.names, self._served.denials
         demands = DemandsReader(self._api).of
-        reasons = page.WaitingReasons(self._state, names, demands, self._policies)
+        reasons = page.WaitingReasons(self._state, names, demands, self._policies.quotas_of)
         facts = page.about(self._state, self._role, reasons, self._policies, denials)
         facts = replace(facts, cluster=self._options.cluster_name, links=self._options.page_links)
         return Page(self._state, facts)
-
-    def _page_listeners(self) -> list[Listener]:
-        if self._page is None or self._page_socket is None:
-            return []
-        return [Listener(self._page, self._page_socket, role="page")]
 
     def _role(self) -> str:
         leadership = self._leadership
@@ -300,8 +293,8 @@ class ControllerProcess:
         leadership = self._leadership
         away = leadership.failure and f"the API server is out of reach: {leadership.failure}"
         behind = self._leader.behind if leadership.leads else None
-        policies = self._policies.detail if self._policies is not None else None
-        return "; ".join(filter(None, [self._role(), away, self._reason_not_to_lead(), behind, policies]))
+        faults = away, self._reason_not_to_lead(), behind, self._policies.detail
+        return "; ".join(filter(None, [self._role(), *faults]))
 
     def _reason_not_to_lead(self) -> str | None:
         """Why another replica should lead: an unhealthy watch."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from controller.watch.agent_coverage import Coverage
 from controller.watch.agent_readiness import why_not_ready
 from controller.watch.resources import SeenNode
 from doctor.finding import Diagnosis
@@ -233,7 +232,7 @@ def is_left(seen: Seen, node: SeenNode) -> bool:
     agents, fact = known(seen.agents, None), node.fact
     if agents is None or any(pod.node == fact.name for pod in known(seen.agent_pods, ())):
         return False
-    return not Coverage(agents.pods).covers(fact.name, fact.labels, fact.taints)
+    return not agents.pods.covers(fact.name, fact.labels, fact.taints)
 
 
 def _shows_gpu(node: SeenNode) -> bool:

@@ -107,7 +107,8 @@ class Controller(Stoppable):
         more: Sequence[str] = SHORT_LEASE,
         name: str = "controller",
     ) -> None:
-        self._options = [f"--kubeconfig={kubeconfig}", f"--tls-dir={tls}", f"--lease={lease}", *more]
+        self._options = [f"--kubeconfig={kubeconfig}", f"--tls-dir={tls}", f"--lease={lease}"]
+        self._options += [f"--policies={POLICIES}", *more]
         self.tls = tls
         self.log = folder / f"{name}.log"
         self._trust = client_context(tls)

@@ -39,7 +39,7 @@ class MigManagerStandIn:
         self.refusals = 0
         """Configurations by which an instance in use would have been destroyed."""
         self.divided = 0
-        self.fail_next = self.hang_next = 0
+        self.fail_next = 0
         self._work_turns, self._mount_turns = work_turns, mount_turns
         self._files = []
         self._seen = None
@@ -70,9 +70,6 @@ class MigManagerStandIn:
         if target == self.cards:
             return Answer({STATE: "success"})
         self._left = self._work_turns
-        if self.hang_next:
-            self.hang_next -= 1
-            self._left = float("inf")
         return Answer({STATE: "pending"}, dict.fromkeys(self._advertised(), "0"))
 
     def _end(self, wanted):

@@ -31,7 +31,7 @@ from cluster.kube_client import CHANGED_MEANWHILE, ApiError
 from cluster.leader_loop import while_leading
 from cluster.leadership import Leadership
 from controller.certificates.metrics import CertificateMetrics
-from controller.certificates.store import Bundle, CertificateStore, Version
+from controller.certificates.store import Bundle, CertificateStore
 from service.background import beat
 from service.log import get_logger
 
@@ -44,15 +44,13 @@ class Reading:
 
     stored: Stored
     seen: Observation
-    versions: Mapping[Suffix, Version]
+    versions: Mapping[Suffix, str | None]
+    """Resource versions; None for a Secret that does not exist."""
     bundle: Bundle
 
     def missing(self, installation: str) -> list[str]:
         """Names of the Secrets that do not exist."""
-        versions = self.versions.items()
-        return [
-            f"{installation}-{suffix}" for suffix, version in versions if version.resource_version is None
-        ]
+        return [f"{installation}-{suffix}" for suffix, version in self.versions.items() if version is None]
 
 
 async def read_state(store: CertificateStore, names: Sequence[str]) -> Reading:
@@ -66,7 +64,7 @@ async def read_state(store: CertificateStore, names: Sequence[str]) -> Reading:
     served = await store.served()
     authorities, authorities_version = await store.read_secret("ca")
     stored = Stored(tls, bundle.pem, authorities)
-    versions: dict[Suffix, Version] = {"ca": authorities_version, "tls": tls_version}
+    versions: dict[Suffix, str | None] = {"ca": authorities_version, "tls": tls_version}
     return Reading(stored, observe(stored, served, names), versions, bundle)
 
 

@@ -13,13 +13,12 @@ import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
 
 import msgspec
 
 from certs.leaf import service_names
 from certs.observation import SecretContent
-from cluster.kube_client import JSON_PATCH, MERGE_PATCH, TRANSPORT_ERRORS, ApiError, ApiServer
+from cluster.kube_client import JSON_PATCH, TRANSPORT_ERRORS, ApiError, ApiServer
 from cluster.listing import list_all, objects_at
 from cluster.pod_touch import PodTouch
 from kube.names import CERTIFICATE_ANNOTATION
@@ -57,23 +56,11 @@ def issued_names(installation: Installation, more: Sequence[str]) -> tuple[str, 
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
-    """What a write expects to find unchanged."""
-
-    resource_version: str | None
-    """None if the object did not exist."""
-    keys: frozenset[str] = frozenset()
-    """Keys of data and annotations that were read, to know which ones a write removes."""
-
-
-@dataclass(frozen=True, slots=True)
 class Bundle:
     """The caBundle of the webhook configuration."""
 
     pem: bytes | None
     """None without a configuration; empty if it has no caBundle yet."""
-    entry: str = ""
-    """Name of its only entry."""
     resource_version: str = ""
 
 
@@ -92,7 +79,6 @@ class _ClientConfig(msgspec.Struct, rename="camel"):
 
 
 class _Entry(msgspec.Struct, rename="camel"):
-    name: str
     client_config: _ClientConfig
 
 
@@ -103,12 +89,7 @@ class _Configuration(msgspec.Struct):
 
 class _Conditions(msgspec.Struct):
     serving: bool | None = None
-    ready: bool | None = None
-
-    @property
-    def takes_requests(self) -> bool:
-        """A missing condition counts as true, as Kubernetes recommends."""
-        return (self.ready if self.serving is None else self.serving) is not False
+    """None counts as true, as Kubernetes recommends."""
 
 
 class _Endpoint(msgspec.Struct):
@@ -127,63 +108,50 @@ class _Slice(msgspec.Struct):
 
 
 class CertificateStore:
-    """Reads and writes the objects of one installation."""
+    """Reads and writes the objects of one installation.
+
+    Every method raises ApiError, OSError, TimeoutError or aiohttp.ClientError if a request fails.
+    """
 
     def __init__(self, api: ApiServer, installation: Installation) -> None:
         self._api = api
         self.installation = installation
+        self._secrets = f"/api/v1/namespaces/{installation.namespace}/secrets"
+        configurations = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+        self._configuration = f"{configurations}/{installation.name}"
         mounted = "Secret", f"{installation.name}-tls"
         self._touch = PodTouch(api, installation.namespace, mounted, CERTIFICATE_ANNOTATION)
         self._log = get_logger("certificates")
 
-    async def read_secret(self, suffix: str) -> tuple[SecretContent | None, Version]:
-        """Read `<name>-<suffix>`; None if it does not exist.
-
-        Raises:
-            ApiError, OSError, TimeoutError, aiohttp.ClientError: it cannot be read.
-        """
+    async def read_secret(self, suffix: str) -> tuple[SecretContent | None, str | None]:
+        """Read `<name>-<suffix>` and its resource version; None and None if it does not exist."""
         data = await self._get(self._secret(suffix))
         if data is None:
-            return None, Version(None)
+            return None, None
         secret = msgspec.json.decode(data, type=_Secret)
         content = {key: base64.b64decode(value) for key, value in secret.data.items()}
-        keys = frozenset((*secret.data, *secret.metadata.annotations))
-        return (
-            SecretContent(content, secret.metadata.annotations),
-            Version(secret.metadata.resource_version, keys),
-        )
+        return SecretContent(content, secret.metadata.annotations), secret.metadata.resource_version
 
     async def exists(self) -> bool:
-        """Whether either Secret exists, empty or not.
-
-        Raises:
-            ApiError, OSError, TimeoutError, aiohttp.ClientError: they cannot be read.
-        """
+        """Whether either Secret exists, empty or not."""
         found = [await self._get(self._secret(suffix)) for suffix in ("tls", "ca")]
         return any(secret is not None for secret in found)
 
-    async def write_secret(self, suffix: str, content: SecretContent, version: Version) -> None:
+    async def write_secret(self, suffix: str, content: SecretContent, version: str | None) -> None:
         """Store exactly this data and these annotations; create the Secret if it did not exist.
 
         Raises:
-            ApiError: 409 if the Secret is no longer the version that was read.
+            ApiError: 409 or 422 if the Secret is no longer the version that was read.
         """
         data = {key: base64.b64encode(value).decode() for key, value in content.data.items()}
-        if version.resource_version is None:
-            metadata: dict[str, Any] = {"name": f"{self.installation.name}-{suffix}"}
-            metadata["annotations"] = dict(content.annotations)
-            body = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
-            await self._api.request("POST", self._secrets, body=body)
+        annotations = dict(content.annotations)
+        if version is None:
+            metadata = {"name": f"{self.installation.name}-{suffix}", "annotations": annotations}
+            made = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
+            await self._api.request("POST", self._secrets, body=made)
             return
-        metadata = {
-            "resourceVersion": version.resource_version,
-            "annotations": _with_removals(content.annotations, version),
-        }
-        body = {"metadata": metadata, "data": _with_removals(data, version)}
-        query = {"fieldManager": FIELD_MANAGER}
-        await self._api.request(
-            "PATCH", self._secret(suffix), query=query, body=body, content_type=MERGE_PATCH
-        )
+        values = {"/metadata/annotations": annotations, "/data": data}
+        await self._replace(self._secret(suffix), version, values)
 
     async def deliver(self, content: SecretContent) -> None:
         """Annotate every pod that mounts `-tls`, so that it gets this content at once."""
@@ -201,9 +169,8 @@ class CertificateStore:
         configuration = msgspec.json.decode(data, type=_Configuration) if data is not None else None
         if configuration is None or not configuration.webhooks:
             return Bundle(None)
-        entry = configuration.webhooks[0]
-        pem = base64.b64decode(entry.client_config.ca_bundle)
-        return Bundle(pem, entry.name, configuration.metadata.resource_version)
+        pem = base64.b64decode(configuration.webhooks[0].client_config.ca_bundle)
+        return Bundle(pem, configuration.metadata.resource_version)
 
     async def write_bundle(self, pem: bytes, read: Bundle) -> None:
         """Store the caBundle by JSON Patch, because server-side apply would co-own the list's element.
@@ -211,17 +178,17 @@ class CertificateStore:
         Raises:
             ApiError: 422 if the configuration is no longer the version that was read.
         """
-        body = [
-            {"op": "test", "path": "/metadata/resourceVersion", "value": read.resource_version},
-            {"op": "test", "path": "/webhooks/0/name", "value": read.entry},
-            {
-                "op": "add",
-                "path": "/webhooks/0/clientConfig/caBundle",
-                "value": base64.b64encode(pem).decode(),
-            },
+        values = {"/webhooks/0/clientConfig/caBundle": base64.b64encode(pem).decode()}
+        await self._replace(self._configuration, read.resource_version, values)
+
+    async def _replace(self, path: str, version: str, values: Mapping[str, object]) -> None:
+        """Set the values at these JSON pointers of the object, if it still is this version."""
+        body: list[dict[str, object]] = [
+            {"op": "test", "path": "/metadata/resourceVersion", "value": version}
         ]
+        body += [{"op": "add", "path": at, "value": value} for at, value in values.items()]
         query = {"fieldManager": FIELD_MANAGER}
-        await self._api.request("PATCH", self._configuration, query=query, body=body, content_type=JSON_PATCH)
+        await self._api.request("PATCH", path, query=query, body=body, content_type=JSON_PATCH)
 
     async def served(self) -> dict[str, bytes | None]:
         """Dial every webhook that may get requests; None for one that does not answer."""
@@ -244,17 +211,8 @@ class CertificateStore:
                 return None
             raise
 
-    @property
-    def _secrets(self) -> str:
-        return f"/api/v1/namespaces/{self.installation.namespace}/secrets"
-
     def _secret(self, suffix: str) -> str:
         return f"{self._secrets}/{self.installation.name}-{suffix}"
-
-    @property
-    def _configuration(self) -> str:
-        resource = "mutatingwebhookconfigurations"
-        return f"/apis/admissionregistration.k8s.io/v1/{resource}/{self.installation.name}"
 
 
 def _addresses(found: _Slice) -> list[str]:
@@ -262,13 +220,8 @@ def _addresses(found: _Slice) -> list[str]:
     if port is None:
         return []
     endpoints = found.endpoints or ()
-    hosts = [endpoint.addresses[0] for endpoint in endpoints if endpoint.conditions.takes_requests]
+    hosts = [endpoint.addresses[0] for endpoint in endpoints if endpoint.conditions.serving is not False]
     return [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host in hosts]
-
-
-def _with_removals(kept: Mapping[str, str], version: Version) -> dict[str, str | None]:
-    """Return a merge patch that sets removed keys to null; a null for a missing key changes nothing."""
-    return {**dict.fromkeys(version.keys), **kept}
 
 
 async def _dial(endpoint: str) -> bytes | None:

@@ -7,7 +7,7 @@ name is either the same, or somebody else's, which no pod gets.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
@@ -48,25 +48,17 @@ class _Known(msgspec.Struct):
 
 
 class ClaimTemplates:
-    """The templates of all namespaces, as watched; made and collected by the leader.
-
-    Args:
-        api: the API server.
-        leads: whether this replica may write.
-        clock: seconds of a monotonic clock.
-    """
+    """The templates of all namespaces, as watched; made and collected by the leader."""
 
     def __init__(self, api: ApiServer, leads: Callable[[], bool], clock: Callable[[], float]) -> None:
+        """`leads` returns whether this replica may write; `clock` is monotonic."""
         self._api = api
         self._leads = leads
         self._clock = clock
         self._known: dict[ObjectKey, _Known] = {}
-        self._in_namespace: Counter[str] = Counter()
         self._making: dict[ObjectKey, asyncio.Task[str | None]] = {}
         self._deleting: dict[ObjectKey, asyncio.Task[None]] = {}
         """Deletions that the API server has not answered: such a template may still be there."""
-        self._lost: dict[ObjectKey, tuple[Any, float]] = {}
-        """Templates that were deleted in use: content, and until when they are made again if that fails."""
         self._log = get_logger("claims")
         self.watched: WatchedResource[SeenTemplate] = WatchedResource(
             key_of=lambda found: (found.namespace, found.name),
@@ -97,46 +89,27 @@ class ClaimTemplates:
             known.used = now
 
     async def collect(self) -> None:
-        """Delete templates that no pod got for an hour (a minute in a full namespace) and none waits for.
-
-        Templates that were deleted in use, and could not be made again yet, are made again.
-        """
-        now, unused = self._clock(), dict[str, list[tuple[ObjectKey, _Known]]]()
-        lost, self._lost = self._lost, {}
-        for key, (spec, until) in lost.items():
-            if key not in self._known and until > now and self._leads():
-                self._lost[key] = spec, until
-                if key not in self._making:
-                    self._begin(key, spec)
+        """Delete templates that no pod got for an hour (a minute in a full namespace) and none waits for."""
+        now, unused = self._clock(), defaultdict[str, list[tuple[ObjectKey, _Known]]](list)
+        counts = Counter(namespace for namespace, _ in self._known)
         for key, known in self._known.items():
-            kept = UNUSED_IN_FULL_SECONDS if self._is_full(key[0]) else UNUSED_SECONDS
+            kept = UNUSED_IN_FULL_SECONDS if counts[key[0]] >= MAX_IN_NAMESPACE else UNUSED_SECONDS
             if known.used <= now - kept:
-                unused.setdefault(key[0], []).append((key, known))
+                unused[key[0]].append((key, known))
         for namespace, found in unused.items():
-            named = await self._users(namespace)
+            named = set[str]().union(*await list_all(self._api, template_users(namespace)))
             for key, known in found:
                 # A pod may have got it meanwhile.
-                if (
-                    self._known.get(key) is known
-                    and known.used < now
-                    and self._leads()
-                    and key[1] not in named
-                ):
+                is_unused = self._known.get(key) is known and known.used < now and key[1] not in named
+                if is_unused and self._leads():
                     await self._collect_one(key)
-
-    async def settled(self) -> None:
-        """Wait until every template that is being made is made, or has failed."""
-        await asyncio.gather(*self._making.values())
 
     async def _collect_one(self, key: ObjectKey) -> None:
         """Delete a template; a pod that needs it meanwhile waits for the end, and makes another one."""
-        self._forget(key)
+        del self._known[key]
         self._deleting[key] = deleting = asyncio.ensure_future(self._delete(key))
         deleting.add_done_callback(lambda _: self._deleting.pop(key, None))
         await asyncio.shield(deleting)
-
-    async def _users(self, namespace: str) -> set[str]:
-        return set().union(*await list_all(self._api, template_users(namespace)))
 
     async def _ensure(self, key: ObjectKey, spec: Any) -> str | None:
         if (deleting := self._deleting.get(key)) is not None:
@@ -146,7 +119,7 @@ class ClaimTemplates:
             known.used = self._clock()
             return None if known.spec == spec else _somebody_elses(key)
         if key not in self._making:
-            if self._is_full(key[0]):
+            if sum(key[0] == each for each, _ in self._known.keys() | self._making) >= MAX_IN_NAMESPACE:
                 return (
                     f"pods of namespace {key[0]} asked for {MAX_IN_NAMESPACE} different shares: use one of"
                     " these amounts, try again in two minutes, or delete pods that wait"
@@ -158,10 +131,6 @@ class ClaimTemplates:
         self._making[key] = making = asyncio.ensure_future(self._make(key, spec))
         making.add_done_callback(lambda _: self._making.pop(key, None))
 
-    def _is_full(self, namespace: str) -> bool:
-        making = sum(key[0] == namespace for key in self._making.keys() - self._known.keys())
-        return self._in_namespace[namespace] + making >= MAX_IN_NAMESPACE
-
     async def _make(self, key: ObjectKey, spec: Any) -> str | None:
         """Create a template and read back what the API server keeps of it."""
         try:
@@ -171,7 +140,7 @@ class ClaimTemplates:
         except _NO_ANSWER as error:
             return f"the API server did not answer in time ({type(error).__name__}): try again"
         if stored.spec == spec:
-            self._remember(key, spec)
+            self._known[key] = _Known(spec, self._clock())
             return None
         if is_new and _asks_capacity(spec) and not _asks_capacity(stored.spec):
             await self._delete(key)
@@ -201,42 +170,20 @@ class ClaimTemplates:
 
     def _seen(self, found: SeenTemplate) -> None:
         key = found.namespace, found.name
-        known = self._known.get(key)
-        if known is None:
-            self._remember(key, found.spec)
-        else:
-            known.spec = found.spec
+        known = self._known.setdefault(key, _Known(found.spec, self._clock()))
+        known.spec = found.spec
 
     def _gone(self, key: ObjectKey) -> None:
-        """Forget a template that was deleted; make it again if pods got it: they may still wait for it.
+        """Forget a deleted template; make it again if pods got it: they may still wait for their claims.
 
         Not one without the content that its name says: its amount was dropped, or it is somebody else's.
         """
-        known = self._known.get(key)
-        self._forget(key)
-        if (
-            known is not None
-            and known.spec is not None
-            and is_named_after(key[1], known.spec)
-            and self._leads()
-            and key not in self._making
-            and known.used > self._clock() - UNUSED_SECONDS
-        ):
+        known = self._known.pop(key, None)
+        if known is None or key in self._making or not self._leads():
+            return
+        if known.used > self._clock() - UNUSED_SECONDS and is_named_after(key[1], known.spec):
             self._log.warning("a template in use was deleted and is made again", name="/".join(key))
-            self._lost[key] = known.spec, self._clock() + UNUSED_SECONDS
             self._begin(key, known.spec)
-
-    def _remember(self, key: ObjectKey, spec: Any) -> None:
-        """Add a template; the inverse of `_forget`."""
-        if key not in self._known:
-            self._in_namespace[key[0]] += 1
-        self._known[key] = _Known(spec, self._clock())
-
-    def _forget(self, key: ObjectKey) -> None:
-        if self._known.pop(key, None) is not None:
-            self._in_namespace[key[0]] -= 1
-            if not self._in_namespace[key[0]]:
-                del self._in_namespace[key[0]]
 
     async def _is_listed(self) -> None:
         """Do nothing: a template that is not known yet is found when it is made."""

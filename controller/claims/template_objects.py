@@ -57,7 +57,12 @@ def templates() -> Resource[SeenTemplate]:
 
 def template_users(namespace: str) -> Resource[set[str]]:
     """Pods of a namespace that are not bound, each as the names of its claims' templates."""
-    path, reader = f"/api/v1/namespaces/{namespace}/pods", ObjectReader(_Pod, _named, refuse)
+
+    def named(pod: _Pod) -> set[str]:
+        claims = pod.spec.resource_claims or ()
+        return {claim.resource_claim_template_name for claim in claims if claim.resource_claim_template_name}
+
+    path, reader = f"/api/v1/namespaces/{namespace}/pods", ObjectReader(_Pod, named, refuse)
     return Resource("pods", path, reader, fields={"fieldSelector": "spec.nodeName="})
 
 
@@ -80,11 +85,6 @@ def manifest(namespace: str, name: str, spec: Any) -> dict[str, Any]:
     """Return a template to create."""
     metadata = {"name": name, "namespace": namespace, "labels": {TEMPLATE_LABEL: "share"}}
     return {"apiVersion": API_VERSION, "kind": "ResourceClaimTemplate", "metadata": metadata, "spec": spec}
-
-
-def _named(pod: _Pod) -> set[str]:
-    claims = pod.spec.resource_claims or ()
-    return {claim.resource_claim_template_name for claim in claims if claim.resource_claim_template_name}
 
 
 def _watched(found: _Template) -> SeenTemplate:

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Literal, TypeVar
 
+from certs.values import format_time
 from cluster.event_writer import EventWriter
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from cluster.leader_loop import while_leading
@@ -26,7 +27,7 @@ from controller.geometry.cluster import Cluster, ClusterNode
 from controller.geometry.mig_config import BrokenFileError, MigConfigFile, config_name, other_attempt
 from controller.geometry.mig_manager import MigManager
 from controller.geometry.model import Division, MigNode, NewDivision
-from controller.geometry.node_view import change_text, ends_of, is_paused, time_text
+from controller.geometry.node_view import change_text, ends_of, is_paused
 from controller.geometry.planner import Planner, is_still_wanted
 from controller.publish.metrics import ControllerMetrics
 from controller.watch.ledger_store import LedgerStore
@@ -57,7 +58,6 @@ class GeometryOptions:
     config_map: str
     delay_seconds: float = 90.0
     """The kubelet updates a ConfigMap in a pod within its sync period of a minute, plus some delay."""
-    step_seconds: float = STEP_SECONDS
     drain_seconds: float = 2.0
     """After the cordon, time until a pod that the scheduler was just binding is seen."""
     pause_seconds: float = PAUSE_SECONDS
@@ -99,7 +99,7 @@ class GeometryLoop:
 
     async def run(self) -> None:
         """Divide cards while this replica leads."""
-        await while_leading(self._leadership, self.step, self._options.step_seconds)
+        await while_leading(self._leadership, self.step, STEP_SECONDS)
 
     async def step(self) -> None:
         """Read everything once, and do what each node needs next."""
@@ -188,16 +188,14 @@ class GeometryLoop:
 
     async def _work(self, cluster: Cluster, file: MigConfigFile) -> None:
         """Do what each node needs next: one whose requests get no answer delays no other."""
-        self._since = {node.name: self._phase(node) for node in cluster.nodes}
+        before, now = self._since, self._clock()
+        self._since = {}
+        for node in cluster.nodes:
+            phase, known = (node.fact.change, node.fact.config, node.fact.state), before.get(node.name)
+            self._since[node.name] = known if known is not None and known[0] == phase else (phase, now)
         self._failed.keep(self._since)
         work = [(node.name, next_) for node in cluster.nodes if (next_ := self._next(node, file)) is not None]
         await asyncio.gather(*[self._guarded(each, name) for name, each in work])
-
-    def _phase(self, node: ClusterNode) -> tuple[tuple[str | None, str, str], float]:
-        """Return what a node's change waits for, and since when."""
-        phase = node.fact.change, node.fact.config, node.fact.state
-        known = self._since.get(node.name)
-        return known if known is not None and known[0] == phase else (phase, self._clock())
 
     def _next(self, node: ClusterNode, file: MigConfigFile) -> Coroutine[None, None, None] | None:
         """Return what a node needs next; None if that is to wait.
@@ -260,7 +258,7 @@ class GeometryLoop:
         self._failed.accepted(node.name)
         counts = Counter(name for names in division for name in names)
         text = ", ".join(f"{count} x {name}" for name, count in sorted(counts.items())) or "nothing"
-        not_before = time_text(self._wall() + self._options.pause_seconds)
+        not_before = self._time(self._options.pause_seconds)
         said = f"divided into {text}, configuration {node.fact.config}; not divided again before {not_before}"
         self._on_node(node, "MigDivided", said, kind="Normal")
 
@@ -272,9 +270,12 @@ class GeometryLoop:
 
     async def _end(self, node: ClusterNode, result: str) -> None:
         is_divided = result != "abandoned"
-        await self._manager.uncordon(node.name, time_text(self._wall()) if is_divided else None)
+        await self._manager.uncordon(node.name, self._time() if is_divided else None)
         self._planned.pop(node.name, None)
         self._metrics.mig_changes.labels(result).inc()
+
+    def _time(self, after: float = 0.0) -> str:
+        return format_time(datetime.fromtimestamp(self._wall() + after, UTC))
 
     def _on_node(self, node: ClusterNode, reason: str, message: str, kind: EventType = "Warning") -> None:
         self._tell({"kind": "Node", "name": node.name, "uid": node.uid}, reason, message, kind)

@@ -126,10 +126,6 @@ def _division(entry: Any) -> Division | None:
 
 def _entry(division: Iterable[Geometry]) -> list[dict[str, Any]]:
     return [
-        {
-            "devices": [index],
-            "mig-enabled": True,
-            "mig-devices": dict(Counter(names)),
-        }
+        {"devices": [index], "mig-enabled": True, "mig-devices": dict(Counter(names))}
         for index, names in enumerate(division)
     ]

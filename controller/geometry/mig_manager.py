@@ -13,22 +13,19 @@ from cluster.kube_client import MERGE_PATCH, ApiError, ApiServer
 from cluster.listing import list_all, objects_at
 from cluster.object_reader import ConfigMap
 from controller.geometry.mig_config import KEY, MigConfigFile
-from controller.watch.mig_facts import MigPodSpec, mig_pod
+from controller.watch.mig_facts import MigPodSpec, wanted_instances
 from kube.names import (
     MIG_CHANGE_ANNOTATION,
     MIG_CONFIG_LABEL,
     MIG_CONFIG_STATE_LABEL,
     MIG_DIVIDED_AT_ANNOTATION,
 )
-
-
-class _PodStatus(msgspec.Struct):
-    phase: str = ""
+from kube.objects import PodStatus
 
 
 class _Pod(msgspec.Struct):
     spec: MigPodSpec
-    status: _PodStatus | None = None
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
 
 
 class MigManager:
@@ -91,10 +88,9 @@ class MigManager:
         bound = objects_at("/api/v1/pods", _Pod, {"fieldSelector": f"spec.nodeName={node}"})
         held = Counter[str]()
         for pod in await list_all(self._api, bound):
-            if pod.status is not None and pod.status.phase in ("Succeeded", "Failed"):
+            if pod.status.phase in ("Succeeded", "Failed"):
                 continue
-            asked = mig_pod("", "", pod.spec, ())
-            held.update(dict(asked.wants) if asked is not None else {})
+            held.update(dict(wanted_instances(pod.spec)))
         return held
 
     async def cordon(self, node: str, change: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 
 from controller.geometry.model import Division
 from controller.watch.mig_facts import MigNodeFact
@@ -63,18 +63,10 @@ def resources(card: MigCard, division: Division) -> dict[str, int]:
     return dict(found)
 
 
-def time_text(seconds: float) -> str:
-    """Return Unix seconds in the format of Kubernetes timestamps."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def is_paused(divided_at: str | None, pause_seconds: float, now: float) -> bool:
-    """Return whether a node is in the pause after a division.
+    """Return whether a node is in the pause after a division, by its annotation, at `now` in Unix seconds.
 
-    Args:
-        divided_at: its annotation. A time more than a pause away, in the future too, makes no pause.
-        pause_seconds: length of a pause.
-        now: Unix seconds.
+    A time more than a pause away, in the future too, makes no pause.
     """
     try:
         at = datetime.fromisoformat(divided_at or "").timestamp()

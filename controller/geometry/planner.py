@@ -17,7 +17,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from controller.geometry.model import Amounts, Division, MigNode, MigRequest, NewDivision, Plan
 from controller.watch.mig_facts import MigPod
 from kube.matching import labels_match, tolerates
-from modes.facts import PodFact
 from modes.mig_geometry import Geometry, full_geometries
 from service.turns import in_turn
 
@@ -37,13 +36,10 @@ Changes = dict[int, Geometry]
 
 
 class Planner:
-    """Plans step after step, and remembers whose turn it was: a new one starts with the oldest pods.
-
-    Args:
-        cpu_seconds: the CPU time of the thread that plans.
-    """
+    """Plans step after step, and remembers whose turn it was: a new one starts with the oldest pods."""
 
     def __init__(self, cpu_seconds: Callable[[], float] = lambda: 0.0) -> None:
+        """`cpu_seconds` returns the CPU time of the thread that plans."""
         self._cpu_seconds = cpu_seconds
         self._last: dict[str, float] = {}
         """When cards were last divided for pods of each namespace that waits."""
@@ -74,17 +70,13 @@ class _Room:
             self._open = [card for card in self._open if not node.division[card]]
         self._changes: Changes = {}
         self._pods = set[str]()
-        self._cpu_taken = self._memory_taken = 0
+        self.cpu_taken = self.memory_taken = 0
 
     @property
     def planned(self) -> NewDivision | None:
         """The division to begin; None if the node stays as it is."""
         cards: Division = tuple(self._changes.get(at, names) for at, names in enumerate(self.node.division))
         return NewDivision(cards, frozenset(self._pods)) if self._changes else None
-
-    def has_room(self, pod: PodFact) -> bool:
-        """Whether CPU and memory are left for the pod."""
-        return self.node.has_room(pod, self._cpu_taken, self._memory_taken)
 
     def fits(self, wants: Amounts) -> bool:
         """Whether the node has these instances free."""
@@ -99,19 +91,14 @@ class _Room:
             self._changes.update(changes)
             self._pods.add(request.mig.uid)
         self.free.subtract(dict(request.mig.wants))
-        self._cpu_taken += request.pod.cpu_milli
-        self._memory_taken += request.pod.memory_bytes
+        self.cpu_taken += request.pod.cpu_milli
+        self.memory_taken += request.pod.memory_bytes
 
-    def changes_for(self, wants: Amounts, waiting: Mapping[str, int], used: Mapping[str, int]) -> Changes:
-        """Return changes of idle cards that make a request fit; empty if none are found.
+    def changes_for(self, wants: Amounts, waiting: Mapping[str, int]) -> Changes:
+        """Return changes of idle cards that make a request for `wants` fit; empty if none are found.
 
         Each next change is the one after which least is missing. Of equal ones, it serves most of what other
-        pods wait for, destroys fewest instances, and offers most of the profiles in use.
-
-        Args:
-            wants: instances of the request.
-            waiting: instances of each profile that other pods wait for.
-            used: instances of each profile that are held or requested in the cluster.
+        pods wait for (`waiting`, by profile), and destroys fewest instances.
         """
         profiles, division, cards = self.node.card.profiles, self.node.division, list(self._open)
         memory = Counter({profile.name: profile.memory for profile in profiles})
@@ -123,15 +110,14 @@ class _Room:
         def missing(free: Counter[str]) -> int:
             return sum(memory[name] * max(0, count - free[name]) for name, count in wants)
 
-        def rank(card: int, after: Geometry) -> tuple[int, int, int, int]:
+        def rank(card: int, after: Geometry) -> tuple[int, int, int]:
             rest = Counter(after)
             rest.subtract(dict(wants))
             serves = sum(
                 memory[name] * max(0, min(count, waiting.get(name, 0))) for name, count in rest.items()
             )
             gone = (Counter(division[card]) - Counter(after)).total()
-            offers = sum(memory[name] * used.get(name, 0) for name in after)
-            return missing(_changed(free, division[card], after)), -serves, gone, -offers
+            return missing(_changed(free, division[card], after)), -serves, gone
 
         free, changes = self.free, Changes()
         while lack := missing(free):
@@ -158,9 +144,6 @@ class _Planning:
         self._waiting = Counter[str]()
         for request in requests:
             self._waiting.update(dict(request.mig.wants))
-        self._used = Counter(self._waiting)
-        for node in ordered:
-            self._used.update(node.held)
 
     def run(self, cpu_seconds: Callable[[], float]) -> Plan:
         unserved, failed = dict[str, str](), dict[tuple[object, ...], str]()
@@ -182,13 +165,15 @@ class _Planning:
     def _serve(self, request: MigRequest) -> str | None:
         """Give a request free instances, or divide cards for it; return why not if that is impossible now."""
         wants, matching = request.mig.wants, self._accepting(request.mig)
-        rooms = [room for room in matching if room.has_room(request.pod)]
+        rooms = [
+            room for room in matching if room.node.has_room(request.pod, room.cpu_taken, room.memory_taken)
+        ]
         for room in rooms:
             if room.fits(wants):
                 room.give(request, {})
                 return None
         for room in rooms:
-            if changes := room.changes_for(wants, self._waiting, self._used):
+            if changes := room.changes_for(wants, self._waiting):
                 room.give(request, changes)
                 return None
         names = {name for name, _ in wants}

@@ -44,10 +44,7 @@ class Difference(msgspec.Struct, frozen=True):
 def differences(view: NodeView, held: Held, finished: Mapping[int | None, int]) -> Iterator[Difference]:
     """Yield the differences of a node's GPUs; GPUs without slices are skipped, as their plugin is away.
 
-    Args:
-        view: view of the node in the ledger.
-        held: what the kubelet counts.
-        finished: slices of pods that have ended but still exist: some kubelets still list them.
+    `held` is what the kubelet counts. Some kubelets still list pods that have `finished` but still exist.
     """
     by_index: dict[int | None, int] = {**dict(held), None: sum(slices for _, slices in held)}
     for gpu in view.gpus:

@@ -11,7 +11,7 @@ from cluster.leader_loop import while_leading
 from cluster.leadership import Leadership
 from cluster.watch_health import WatchHealth
 from controller.publish.metrics import ControllerMetrics
-from controller.watch.agent_coverage import AgentPods, Coverage
+from controller.watch.agent_coverage import AgentPods
 from controller.watch.agent_readiness import is_urgent, why_not_ready
 from controller.watch.agent_taint import hold_patch, release_patch
 from controller.watch.gpu_node import AgentReport
@@ -40,10 +40,6 @@ class TaintLoop:
     """Adds and removes our taint on nodes; it changes no other taint.
 
     Args:
-        api: the API server.
-        state: nodes, and the reports of their agents.
-        leadership: only a leader writes.
-        metrics: number of tainted nodes.
         agents: demands of the DaemonSet's pods; None without a DaemonSet, which removes all taints.
         health: health of the watch of GpuNodes: while it is unhealthy, nothing is changed.
     """
@@ -63,7 +59,7 @@ class TaintLoop:
         self._state = state
         self._leadership = leadership
         self._metrics = metrics
-        self._coverage = Coverage(agents) if agents is not None else None
+        self._agents = agents
         self._health = health
         self._clock = clock
         self._since: dict[str, float] = {}
@@ -81,7 +77,7 @@ class TaintLoop:
     async def step(self) -> None:
         """Check every node once, and change taints."""
         held = 0
-        if self._coverage is not None and not (self._state.agents_listed and self._health.fault is None):
+        if self._agents is not None and not (self._state.agents_listed and self._health.fault is None):
             return
         async for names in self._state.yielding.batches(list(self._state.nodes)):
             for node in filter(None, map(self._state.nodes.get, names)):
@@ -96,7 +92,12 @@ class TaintLoop:
     def _decided(self, node: SeenNode) -> tuple[Action, str]:
         name, is_held = node.fact.name, node.taints.ours is not None
         report = self._state.agents.get(name)
-        if not self._is_covered(node):
+        agents, fact = self._agents, node.fact
+        if (
+            agents is None
+            or not (agents.selects or report is not None)
+            or not agents.covers(name, fact.labels, fact.taints)
+        ):
             return self._decided_without_agent(node, report)
         why = why_not_ready(report, node)
         if why is None:
@@ -113,7 +114,7 @@ class TaintLoop:
         NVIDIA's, does not know of them, and would give their GPUs to other pods.
         """
         name, is_held = node.fact.name, node.taints.ours is not None
-        if self._coverage is None or report is None or not self._uses_slices(node, report):
+        if self._agents is None or report is None or not self._uses_slices(node, report):
             self._since.pop(name, None)
             return ("release", "no agent is meant to run there") if is_held else ("leave", "")
         # By its own names: NVIDIA's device plugin may offer the same cards whole meanwhile.
@@ -135,12 +136,6 @@ class TaintLoop:
             return False
         cards = {index for index, _ in report.cards}
         return any(gpu.held for gpu in view.gpus if gpu.index in cards)
-
-    def _is_covered(self, node: SeenNode) -> bool:
-        coverage, fact = self._coverage, node.fact
-        if coverage is None or not (coverage.selects or fact.name in self._state.agents):
-            return False
-        return coverage.covers(fact.name, fact.labels, fact.taints)
 
     async def _carry_out(self, node: SeenNode, action: Action, why: str) -> None:
         name, place = node.fact.name, node.taints.ours

@@ -155,13 +155,9 @@ def _with_asked(found: ShareClaim, claim: _Claim) -> ShareClaim:
     return replace(found, driver=driver, asked=asked)
 
 
-def _requests(claim: _Claim) -> list[_Request]:
-    requests = claim.spec.devices.requests or ()
-    return [each for each in requests if _REQUEST.fullmatch(each.name)][:MAX_CONTAINERS]
-
-
 def _asked(claim: _Claim) -> tuple[str, ClaimAsk | None]:
-    devices, requests = claim.spec.devices, _requests(claim)
+    devices = claim.spec.devices
+    requests = [each for each in devices.requests or () if _REQUEST.fullmatch(each.name)][:MAX_CONTAINERS]
     classes = {each.device_class_name for request in requests for each in _alternatives(request)}
     if len(classes) != 1 or not classes <= CAPACITIES.keys():
         return "", None

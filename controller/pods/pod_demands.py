@@ -10,7 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NoReturn
+from typing import NoReturn
 
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.pods.pending_pod import read_pod
@@ -27,7 +27,6 @@ KEPT_SECONDS = 15.0
 MAX_KEPT = 256
 MAX_BYTES = 16 * 1024
 """Bytes of the demands of one pod; longer ones are not compared."""
-TooLong = Literal["too long"]
 READS_PER_SECOND = 16
 """Pods; the claim of one is a second request."""
 READ_SECONDS = 2.0
@@ -40,7 +39,8 @@ PAUSE_SECONDS = 10.0
 class PodDemands:
     """What a waiting pod demands."""
 
-    of_node: Constraints | TooLong
+    of_node: Constraints | None
+    """None if they are too long to compare."""
     kinds: GpuKinds = EVERY_KIND
     """Kinds of GPU that it accepts."""
     claim: ShareClaim | None = None
@@ -64,9 +64,9 @@ async def read_demands(api: ApiServer, pod: SeenPod) -> PodDemands | None:
         if pod.fact.claimed or (injected is not None and injected.has_claim):
             # Anyone can name a template like ours in another claim: then none is found.
             claim = await read_claim_of_pod(api, key[0], stored, _raise) or ShareClaim(state="unread")
-    demands = stored.constraints
-    of_node: Constraints | TooLong = demands if demands.size() <= MAX_BYTES else "too long"
-    return PodDemands(of_node, kinds_of(stored), claim, stored.spec.not_considered)
+    of_node = stored.constraints
+    is_short = of_node.size() <= MAX_BYTES
+    return PodDemands(of_node if is_short else None, kinds_of(stored), claim, stored.spec.not_considered)
 
 
 def _raise(_what: str, error: Exception) -> NoReturn:

@@ -52,14 +52,15 @@ def findings(pod: SeenPod) -> Iterator[Finding]:
     fact, injected = pod.fact, pod.injected
     if injected is None or fact.is_over:
         return
+    of = fact.namespace, fact.name, injected.uid
     if fact.quota_wait is not None:
-        yield _finding(pod, injected, "WaitingForQuota", "")
+        yield Finding(*of, "WaitingForQuota")
     if fact.node is None and injected.lacks_slices and fact.slices:
-        yield _finding(pod, injected, "WaitingForSlices", "")
+        yield Finding(*of, "WaitingForSlices")
     if fact.node is None and injected.lacks_cards:
-        yield _finding(pod, injected, "WaitingForCard", "")
+        yield Finding(*of, "WaitingForCard")
     if why := drift(fact, injected):
-        yield _finding(pod, injected, "FractionDrift", why)
+        yield Finding(*of, "FractionDrift", why)
 
 
 def drift(fact: PodFact, injected: InjectedPod) -> str | None:
@@ -116,12 +117,7 @@ def waiting_for_card(claim: ShareClaim) -> str | None:
 
 
 def summary_of(pod: SeenPod, free: FreeNodes | None) -> PodSummary:
-    """Return what the controller knows of a pod.
-
-    Args:
-        pod: the pod as last watched.
-        free: nodes with free slices for it; None if unknown.
-    """
+    """Return what the controller knows of a pod; `free`, the nodes with free slices, is None if unknown."""
     injected = pod.injected
     if injected is None:
         return PodSummary(fact=pod.fact, free=free)
@@ -136,7 +132,3 @@ def summary_of(pod: SeenPod, free: FreeNodes | None) -> PodSummary:
         lacks_slices=injected.lacks_slices,
         free=free,
     )
-
-
-def _finding(pod: SeenPod, injected: InjectedPod, reason: Reason, message: str) -> Finding:
-    return Finding(pod.fact.namespace, pod.fact.name, injected.uid, reason, message)

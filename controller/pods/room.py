@@ -16,11 +16,10 @@ from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints
 from ledger.claim_room import ClaimAsk, ClaimRoom, ClaimRoomSearch
 from ledger.free_nodes import FreeNodes, FreeNodesSearch, NodeRoom, Wanted, amounts_of
-from ledger.ledger import Ledger
 from ledger.own_demands import OwnDemands
 from ledger.why import OWN_DEMANDS
 from ledger.why_claim import ShareClaim
-from modes.facts import NodeFact, PodFact
+from modes.facts import PodFact
 from modes.gpu_kinds import GpuKinds
 from service.yielding import NODES_AT_ONCE
 
@@ -33,14 +32,10 @@ _Found = TypeVar("_Found")
 
 
 class Walks(Generic[_Found]):
-    """What walks over all nodes have found, because many pods wait for the same.
-
-    Args:
-        clock: seconds of a monotonic clock.
-        pause_seconds: time between two walks; with 0, no pod has to wait for one.
-    """
+    """What walks over all nodes have found, because many pods wait for the same."""
 
     def __init__(self, clock: Callable[[], float], pause_seconds: float) -> None:
+        """Pause between two walks; with 0 seconds, no pod has to wait for one."""
         self._clock = clock
         self._pause_seconds = pause_seconds
         self._kept: OrderedDict[Hashable, tuple[float, _Found]] = OrderedDict()
@@ -75,12 +70,9 @@ class RoomFinder:
     async def nodes(
         self, fact: PodFact, demands: Constraints = ANY_NODE, *, by_agent: bool = False
     ) -> FreeNodes | None:
-        """Return the nodes for a pod; None if it has to wait for the walk.
+        """Return the nodes for a pod with these demands; None if it has to wait for the walk.
 
-        Args:
-            fact: the pod.
-            demands: its demands on its node.
-            by_agent: whether only nodes with a serving agent count, because nothing else limits the pod.
+        With `by_agent` only nodes with a serving agent count, because nothing else limits the pod.
         """
         wanted = Wanted(amounts_of(fact), fact.memory_values, fact.models, by_agent)
         return await self._of_nodes.find(
@@ -88,14 +80,9 @@ class RoomFinder:
         )
 
     async def cards(self, claim: ShareClaim, kinds: GpuKinds, demands: Constraints) -> ClaimRoom | None:
-        """Return the cards for a claim.
+        """Return the cards for the claim of a pod that accepts these kinds of GPU and has these demands.
 
         None if it is unreadable, cards and claims are not listed yet, or it has to wait for the walk.
-
-        Args:
-            claim: the claim.
-            kinds: kinds of GPU that its pod accepts.
-            demands: the pod's demands on its node.
         """
         state, asked = self._state, claim.asked
         if asked is None or not (state.offers_listed.is_set() and state.claims_listed.is_set()):
@@ -108,7 +95,11 @@ class RoomFinder:
         search = FreeNodesSearch(wanted, lambda name: own.accept(self._state.nodes[name].fact))
         async for names in self._state.yielding.batches(list(self._state.nodes)):
             for node in filter(None, map(self._state.nodes.get, names)):
-                search.look_at(_room(node.fact, self._state.ledger))
+                fact = node.fact
+                product, memory = map(fact.labels.get, (GPU_PRODUCT_LABEL, GPU_MEMORY_LABEL))
+                free = self._state.ledger.free_units(fact.name)
+                serves = fact.agent == "serving"
+                search.look_at(NodeRoom(fact.name, fact.usable, product, memory, serves, free))
         return search.found
 
     async def _walk_cards(
@@ -123,11 +114,9 @@ class RoomFinder:
 
 
 def refusals(known: Mapping[str, SeenNode] | None, own: OwnDemands) -> Callable[[str], str]:
-    """Return what says why a pod cannot run on a node, by its name; it returns "" if it can.
+    """Return what says why a pod with these demands cannot run on a node, by its name; "" if it can.
 
-    Args:
-        known: the nodes; None if they could not be read, then no node is refused.
-        own: the pod's demands on its node.
+    If the nodes could not be read (None), no node is refused.
     """
 
     def why_not(name: str) -> str:
@@ -146,9 +135,3 @@ def refusals(known: Mapping[str, SeenNode] | None, own: OwnDemands) -> Callable[
 def _digest(demands: Constraints) -> bytes:
     """Return what is equal for pods with equal demands on their node."""
     return hashlib.sha256(msgspec.json.encode(demands)).digest()[:16]
-
-
-def _room(fact: NodeFact, ledger: Ledger) -> NodeRoom:
-    labels, free = fact.labels, ledger.free_units(fact.name)
-    product, memory = labels.get(GPU_PRODUCT_LABEL), labels.get(GPU_MEMORY_LABEL)
-    return NodeRoom(fact.name, fact.usable, product, memory, fact.agent == "serving", free)

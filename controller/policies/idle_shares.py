@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from controller.policies.watched_policies import WatchedPolicies
 from controller.watch.ledger_store import LedgerStore
 from ledger.use import PodUses, ShareUse, UseKey, seconds_of
 from modes.facts import PodKey
@@ -76,8 +75,3 @@ class IdleShares:
         use = self._state.use(node)
         marked = {key: replace(each, idle_seconds=idle.get(key[:2])) for key, each in use.by_pod.items()}
         return replace(use, by_pod=marked)
-
-
-def idle_shares(state: LedgerStore, policies: WatchedPolicies | None) -> IdleShares:
-    """Return the idle pods of a controller; without policies there are none."""
-    return IdleShares(state, policies.idle_rule if policies is not None else lambda _, __: None)

@@ -30,7 +30,9 @@ class PolicyDelivery:
         the old version.
         """
         try:
-            version = await self._version()
+            cached = {"resourceVersion": "0"}
+            reply = await self._api.request("GET", self._path, query=cached, accept=METADATA_ONLY)
+            version = msgspec.json.decode(reply, type=StoredObject).metadata.resource_version
             if version == self._seen and version != self._delivered:
                 await self._touch.mark(version)
                 self._delivered = version
@@ -42,9 +44,3 @@ class PolicyDelivery:
             self._is_logged = True
         else:
             self._is_logged = False
-
-    async def _version(self) -> str:
-        reply = await self._api.request(
-            "GET", self._path, query={"resourceVersion": "0"}, accept=METADATA_ONLY
-        )
-        return msgspec.json.decode(reply, type=StoredObject).metadata.resource_version

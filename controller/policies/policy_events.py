@@ -36,7 +36,8 @@ class PolicyEvents:
     async def check(self, namespace: str, config_map: str, now: datetime) -> None:
         """Check once whether the policies are broken."""
         problem = self._policies.problem
-        name = _name(config_map, problem, now) if problem is not None else None
+        # The same for a problem within one hour, as long as an API server keeps Events.
+        name = event_name(config_map, f"{now:%Y-%m-%dT%H} {problem}") if problem is not None else None
         if problem is None or name is None or name == self._reported:
             self._reported = name
             return
@@ -52,8 +53,3 @@ class PolicyEvents:
         message = f"the policies are broken and not in force: {shown}\n{ADVICE}"
         self._events.write(event(involved, REASON, message, name=name, now=now))
         self._reported = name
-
-
-def _name(config_map: str, problem: str, now: datetime) -> str:
-    """Return the same name for a problem within one hour, as long as an API server keeps Events."""
-    return event_name(config_map, f"{now:%Y-%m-%dT%H} {problem}")

@@ -8,7 +8,6 @@ from pathlib import Path
 from ledger.messages import PoliciesReply
 from ledger.placement_request import Quota
 from ledger.queue_names import names_of_keys
-from ledger.quota_line import QuotasOf, unknown_quotas
 from policies.loading.policy_set import PolicySet
 from policies.loading.reload import LivePolicies, NoPoliciesError, Reload
 from policies.model.effective import EffectivePolicy, IdleRule
@@ -117,8 +116,3 @@ class WatchedPolicies:
             )
         else:
             self._log.info("policies are in force", digest=reload.digest)
-
-
-def quotas_of(policies: WatchedPolicies | None) -> QuotasOf:
-    """Return the function that gives the quotas of pods; None is a controller without policies."""
-    return policies.quotas_of if policies is not None else unknown_quotas

@@ -200,7 +200,9 @@ def _gpu_status(gpu: GpuView) -> GpuStatus:
         gpu.name if has_profile else None,
         gpu.cordoned,
         gpu.memory_mib,
-        tuple(map(_bounded_share, gpu.shares)),
+        tuple(
+            [each if each.slices <= _MOST else dataclasses.replace(each, slices=_MOST) for each in gpu.shares]
+        ),
         _bounded_rest(gpu.unlisted),
         gpu.model,
     )
@@ -209,10 +211,6 @@ def _gpu_status(gpu: GpuView) -> GpuStatus:
 def _bounded(amount: int) -> int:
     """Return an amount within the resource's limit: pods that set nodeName may request any amount."""
     return max(-_MOST, min(_MOST, amount))
-
-
-def _bounded_share(share: Holding) -> Holding:
-    return share if share.slices <= _MOST else dataclasses.replace(share, slices=_MOST)
 
 
 def _bounded_rest(rest: Unlisted | None) -> Unlisted | None:
@@ -294,8 +292,11 @@ def _conditions(view: NodeView, now: str, before: tuple[Condition, ...]) -> tupl
         else Condition("OverCommitted", "False", "WithinCapacity", "pods hold no more slices than exist"),
         _takes_fractions(view),
     )
-    former = {condition.type: condition for condition in before}
-    return tuple(_dated(condition, former.get(condition.type), now) for condition in found)
+    since = {(condition.type, condition.status): condition.last_transition_time for condition in before}
+    return tuple(
+        msgspec.structs.replace(each, last_transition_time=since.get((each.type, each.status), now))
+        for each in found
+    )
 
 
 def _takes_fractions(view: NodeView) -> Condition:
@@ -305,11 +306,6 @@ def _takes_fractions(view: NodeView) -> Condition:
     if lacks is not None:
         return Condition("TakesFractions", "False", lacks, node_problems.message(lacks, view.name))
     return Condition("TakesFractions", "True", "Sliced", "fractions can be placed")
-
-
-def _dated(condition: Condition, former: Condition | None, now: str) -> Condition:
-    since = former.last_transition_time if former and former.status == condition.status else now
-    return msgspec.structs.replace(condition, last_transition_time=since)
 
 
 def _without_none(fields: dict[str, Any]) -> dict[str, Any]:

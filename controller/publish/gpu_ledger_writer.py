@@ -58,7 +58,15 @@ class GpuLedgerWriter:
 
     async def run(self) -> None:
         """Read what exists, then publish changes and repair what others change, until cancelled."""
-        watcher = Watcher(self._api, gpu_ledgers(), self._sink(), self._metrics)
+        stored: WatchedResource[GpuLedger] = WatchedResource(
+            key_of=lambda ledger: ("", ledger.metadata.name),
+            keys=lambda: [("", name) for name in self._stored],
+            set=lambda ledger: self._watched(ledger.metadata.name, StoredLedger.of(ledger)),
+            remove=lambda key: self._watched(key[1], None),
+            listed=self._is_listed,
+            yielding=self._state.yielding,
+        )
+        watcher = Watcher(self._api, gpu_ledgers(), stored, self._metrics)
         try:
             async with asyncio.TaskGroup() as group:
                 watch = group.create_task(watcher.run())
@@ -70,16 +78,6 @@ class GpuLedgerWriter:
                 watch.cancel()
         finally:
             self._state.unsubscribe(self._changes)
-
-    def _sink(self) -> WatchedResource[GpuLedger]:
-        return WatchedResource(
-            key_of=lambda ledger: ("", ledger.metadata.name),
-            keys=lambda: [("", name) for name in self._stored],
-            set=lambda ledger: self._watched(ledger.metadata.name, StoredLedger.of(ledger)),
-            remove=lambda key: self._watched(key[1], None),
-            listed=self._is_listed,
-            yielding=self._state.yielding,
-        )
 
     async def _is_listed(self) -> None:
         self._listed.set()

@@ -5,18 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
+
+import msgspec
 
 from controller.pods.pod_demands import PodDemands
 from controller.pods.pod_findings import summary_of, waiting_message
 from controller.pods.room import RoomFinder
-from controller.policies.idle_shares import idle_shares
-from controller.policies.watched_policies import WatchedPolicies, quotas_of
+from controller.policies.idle_shares import IdleShares
+from controller.policies.watched_policies import WatchedPolicies
 from controller.watch.gpu_node import AgentReport
 from controller.watch.ledger_store import Clock, LedgerStore
 from controller.watch.resources import SeenPod
 from kube.names import AGENT_TAINT, QUOTA_GATE
 from kube.scheduling import Constraints
 from ledger.free_nodes import FreeNodes
+from ledger.quota_line import QuotasOf, unknown_quotas
 from ledger.view import PendingView
 from ledger.why import OWN_DEMANDS, TOO_LONG, needs, why
 from ledger.why_claim import ShareClaim, waiting_cause
@@ -40,7 +44,7 @@ def about(
     state: LedgerStore,
     role: Callable[[], str],
     reasons: WaitingReasons,
-    policies: WatchedPolicies | None,
+    policies: WatchedPolicies,
     denials: Denials = no_denials,
 ) -> About:
     """Return what the page shows about a controller."""
@@ -48,9 +52,6 @@ def about(
     def created(namespace: str, pod: str) -> str:
         seen = state.pods.get((namespace, pod))
         return seen.created if seen is not None else ""
-
-    idle = idle_shares(state, policies)
-    quotas = policies.quotas if policies is not None else tuple
 
     def notes(node: str) -> NodeNotes:
         seen, report = state.nodes.get(node), state.agents.get(node)
@@ -63,29 +64,23 @@ def about(
         role,
         created,
         reasons.of,
-        quotas,
+        policies.quotas,
         denials,
         lambda: unlimited(state.agents.values()),
-        idle.use,
+        IdleShares(state, policies.idle_rule).use,
         notes,
     )
 
 
 def unlimited(reports: Iterable[AgentReport]) -> tuple[Sequence[UnlimitedPrograms], int]:
     """Return programs without their limiter by node, as far as agents name them, and how many containers."""
-    found: list[UnlimitedPrograms] = []
-    count = 0
-    for report in reports:
-        if not report.unlimited.count:
-            continue
-        count += report.unlimited.count
-        found += [
-            UnlimitedPrograms(
-                report.node, each.namespace, each.pod, each.container, each.gpu, each.memory_mib
-            )
-            for each in report.unlimited.containers[: MAX_UNLIMITED - len(found)]
-        ]
-    return sorted(found, key=lambda each: (each.node, each.namespace, each.pod, each.container)), count
+    all_reports = list(reports)
+    named = ((report.node, each) for report in all_reports for each in report.unlimited.containers)
+    found = [
+        UnlimitedPrograms(node, *msgspec.structs.astuple(each)) for node, each in islice(named, MAX_UNLIMITED)
+    ]
+    found.sort(key=lambda each: (each.node, each.namespace, each.pod, each.container))
+    return found, sum(report.unlimited.count for report in all_reports)
 
 
 class WaitingReasons:
@@ -99,14 +94,14 @@ class WaitingReasons:
         state: LedgerStore,
         names: ResourceNames,
         demands: DemandsOf,
-        policies: WatchedPolicies | None = None,
+        quotas_of: QuotasOf = unknown_quotas,
         *,
         clock: Clock = time.monotonic,
     ) -> None:
         self._state = state
         self._demands = demands
         self._names = names
-        self._policies = policies
+        self._quotas_of = quotas_of
         self._finder = RoomFinder(state, clock, SECONDS_BETWEEN_WALKS)
 
     async def of(self, waiting: PendingView) -> WaitingReason:
@@ -119,7 +114,12 @@ class WaitingReasons:
         if seen.fact.claimed and not seen.fact.takes:
             return await self._of_claim(seen)
         asked = await self._demands(seen)
-        free = await self._free(seen, asked) if asked is not None else None
+        free = None
+        if asked is not None and asked.of_node is None:
+            free = FreeNodes(not_compared=True)
+        elif asked is not None and asked.of_node is not None:
+            by_agent = seen.is_limited_by_agent
+            free = await self._finder.nodes(seen.fact, asked.of_node, by_agent=by_agent)
         if asked is None or free is None:
             return WaitingReason("waits for slices; free slices are being searched")
         asks_model = bool(asked.kinds.models)
@@ -130,7 +130,7 @@ class WaitingReasons:
         asked = await self._demands(seen)
         if asked is None or asked.claim is None:
             return WaitingReason(_UNKNOWN_CARDS)
-        if asked.of_node == "too long":
+        if asked.of_node is None:
             return WaitingReason(f"its {OWN_DEMANDS} are too long to compare")
         claim = await self._with_room(seen, asked.claim, asked.kinds, asked.of_node)
         if claim.state == "waiting" and claim.asked is not None and claim.room is None:
@@ -138,7 +138,9 @@ class WaitingReasons:
         cause, injected = waiting_cause(claim), seen.injected
         if claim.state == "waiting" and injected is not None and not injected.lacks_cards:
             cause = "the scheduler has not tried yet, or has another reason than cards"
-        return WaitingReason(cause[:MAX_CAUSE], self._claim_text(seen, claim))
+        return WaitingReason(
+            cause[:MAX_CAUSE], why(replace(summary_of(seen, None), claim=claim), self._names)
+        )
 
     async def _with_room(
         self, seen: SeenPod, claim: ShareClaim, kinds: GpuKinds, of_node: Constraints
@@ -151,9 +153,6 @@ class WaitingReasons:
             return replace(claim, state="allocated", parts=held.parts)
         room = await self._finder.cards(claim, kinds, of_node)
         return replace(claim, state="waiting", parts=(), room=room)
-
-    def _claim_text(self, seen: SeenPod, claim: ShareClaim) -> str:
-        return why(replace(summary_of(seen, None), claim=claim), self._names)
 
     def _cause(self, seen: SeenPod, free: FreeNodes, *, asks_model: bool) -> str:
         """Return a few words that are the same for all pods that wait for the same."""
@@ -176,7 +175,7 @@ class WaitingReasons:
         return message or (_HAS_ROOM if free.most else _NO_GPU)
 
     async def _in_line(self, pod: SeenPod) -> WaitingReason:
-        line = self._state.ledger.line.place_text(pod.fact.key, quotas_of(self._policies)) or ""
+        line = self._state.ledger.line.place_text(pod.fact.key, self._quotas_of) or ""
         text, asked = line, await self._demands(pod) if pod.fact.claimed else None
         if asked is not None or not pod.fact.claimed:
             claim = asked.claim if asked is not None else None
@@ -184,9 +183,3 @@ class WaitingReasons:
             text = why(summary, self._names)
         place, is_known, _ = line.partition(" in the line")
         return WaitingReason("the quota is used up", text, place if is_known else "")
-
-    async def _free(self, pod: SeenPod, asked: PodDemands) -> FreeNodes | None:
-        """Return nodes with free slices, at most some seconds old; None if this pod has to wait."""
-        if asked.of_node == "too long":
-            return FreeNodes(not_compared=True)
-        return await self._finder.nodes(pod.fact, asked.of_node, by_agent=pod.is_limited_by_agent)

@@ -102,7 +102,9 @@ class PodEvents:
 
     async def _write_event(self, finding: Finding) -> None:
         if finding.reason == "WaitingForQuota":
-            message = self._in_line(finding)
+            key = finding.namespace, finding.pod
+            line = self._state.ledger.line.place_text(key, self._quotas_of)
+            message = line and line[:MAX_MESSAGE]
         else:
             message = finding.message or await self._waiting(finding)
         if message is None:
@@ -126,11 +128,6 @@ class PodEvents:
         most = Counter([each.namespace for _, each, _ in self._said.values()]).most_common(1)[0][0]
         del self._said[next(name for name in reversed(self._said) if self._said[name][1].namespace == most)]
 
-    def _in_line(self, finding: Finding) -> str | None:
-        """A pod's place in the line of a quota; None if it does not wait in one now."""
-        text = self._state.ledger.line.place_text((finding.namespace, finding.pod), self._quotas_of)
-        return text[:MAX_MESSAGE] if text is not None else None
-
     async def _waiting(self, finding: Finding) -> str | None:
         """What a pod waits for now; None if it does not wait any more.
 
@@ -145,7 +142,7 @@ class PodEvents:
             self._log.warning("a waiting pod cannot be explained", pod=finding.pod, error=str(error))
             _, _, said = self._said.get(_name(finding), (0.0, finding, None))
             return said
-        if asked is None or asked.of_node == "too long":
+        if asked is None or asked.of_node is None:
             return None
         if finding.reason == "WaitingForCard" and asked.claim is not None:
             room = await self._room.cards(asked.claim, asked.kinds, asked.of_node)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import nlargest
+from itertools import islice
 from operator import itemgetter
+from typing import Literal
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -51,11 +53,13 @@ class UsageCollector(Collector):
         yield _gauge(
             "namespace", "allocated", "Slices that pods of a namespace have, reserved ones included.", used
         )
-        yield _gauge("namespace", "quota", "Slices that a namespace may have.", _limits(of_namespaces))
+        yield _gauge(
+            "namespace", "quota", "Slices that a namespace may have.", _given(of_namespaces, "slices")
+        )
         yield _gauge(
             "queue", "allocated", "Slices that pods of a queue in the policies have.", used_of_queues
         )
-        yield _gauge("queue", "quota", "Slices that a queue may have.", _limits(of_queues))
+        yield _gauge("queue", "quota", "Slices that a queue may have.", _given(of_queues, "slices"))
         namespaces = [Quota("namespace", name) for name in used if name != OTHERS]
         yield from self._of_memory("namespace", namespaces, of_namespaces)
         yield from self._of_memory("queue", shown_queues.values(), of_queues)
@@ -72,11 +76,10 @@ class UsageCollector(Collector):
 
     def _of_memory(self, scope: str, of: Iterable[Quota], quotas: Mapping[str, Quota]) -> Iterator[Metric]:
         used = self._ledger.mib_used_of(of)
-        limits = {name: quota.memory_mib for name, quota in quotas.items()}
         documentation = f"MiB of GPU memory that pods of a {scope} have, reserved ones included."
         yield _gauge(scope, "allocated", documentation, used, "mib")
         documentation = f"MiB of GPU memory that a {scope} may have."
-        yield _gauge(scope, "quota", documentation, _given(limits), "mib")
+        yield _gauge(scope, "quota", documentation, _given(quotas, "memory_mib"), "mib")
 
 
 def shown(used: Mapping[str, int], with_quota: Iterable[str]) -> dict[str, int]:
@@ -90,13 +93,9 @@ def shown(used: Mapping[str, int], with_quota: Iterable[str]) -> dict[str, int]:
     return found | {OTHERS: rest} if rest else found
 
 
-def _limits(quotas: Mapping[str, Quota]) -> dict[str, int]:
-    return _given({name: quota.slices for name, quota in quotas.items()})
-
-
-def _given(limits: Mapping[str, int | None]) -> dict[str, int]:
-    given = {name: limit for name, limit in limits.items() if limit is not None}
-    return dict(list(given.items())[:MAX_SHOWN])
+def _given(quotas: Mapping[str, Quota], limit: Literal["slices", "memory_mib"]) -> dict[str, int]:
+    limits = ((name, getattr(quota, limit)) for name, quota in quotas.items())
+    return dict(islice(((name, most) for name, most in limits if most is not None), MAX_SHOWN))
 
 
 def _gauge(

@@ -48,12 +48,7 @@ _UNKNOWN = (ApiError, msgspec.MsgspecError, *TRANSPORT_ERRORS)
 class QuotaGateLoop:
     """Removes the gates of waiting pods while this replica leads.
 
-    Args:
-        removal: requests to the API server.
-        state: the ledger, with the pods that wait.
-        leadership: only a leader removes gates.
-        policies: the quotas in force.
-        reason_not_to_lead: returns why the ledger may be outdated; no pod goes then.
+    `reason_not_to_lead` returns why the ledger may be outdated; no pod goes then.
     """
 
     def __init__(  # noqa: PLR0913 - the last is replaced in tests only
@@ -104,31 +99,28 @@ class QuotaGateLoop:
         if self._clock() < self._not_before or self._reason_not_to_lead() is not None:
             return
         self._resume(self._clock())
-        await self._ask_again()
+        # Requests without an answer are repeated, until one has none again.
+        for key, wait in list(self._unknown.items()):
+            if not self._retries.pauses(key, self._clock()) and await self._remove(key, wait) is None:
+                break
         if self._clock() < self._not_before or not await self._let_due_go():
             return
         self._line.state = "open"
 
-    def _stuck_namespaces(self) -> frozenset[str]:
+    def _stuck(self) -> frozenset[str]:
+        """Return the namespaces in which too many requests fail."""
         counted = Counter(namespace for namespace, _ in (*self._unknown, *self._held))
         return frozenset(namespace for namespace, pods in counted.items() if pods >= MAX_STUCK)
-
-    def _is_stuck(self, namespace: str) -> bool:
-        return namespace in self._stuck_namespaces()
-
-    async def _ask_again(self) -> None:
-        """Repeat requests without an answer, until one has none again."""
-        for key, wait in list(self._unknown.items()):
-            if not self._retries.pauses(key, self._clock()) and await self._remove(key, wait) is None:
-                return
 
     async def _let_due_go(self) -> bool:
         """Let pods go whose turn it is; return False if more may be due."""
         without_room, left = self._without_room(), MAX_AT_ONCE
-        rules = self._policies.digest, self._stuck_namespaces(), without_room
+        rules = self._policies.digest, self._stuck(), without_room
         if not self._line.has_changed(rules):
             return True
-        for pod in self._line.due(self._policies.quotas_of, rules, self._is_stuck, without_room):
+        for pod in self._line.due(
+            self._policies.quotas_of, rules, lambda name: name in self._stuck(), without_room
+        ):
             if pod is None:
                 await self._state.yielding.step()
                 continue

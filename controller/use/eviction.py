@@ -20,7 +20,11 @@ WRITE_SECONDS = 5.0
 
 
 class IdleEviction:
-    """Writes Events on idle pods and evicts them, with the rights of this process."""
+    """Writes Events on idle pods and evicts them, with the rights of this process.
+
+    `warn` and `evict` raise ApiError, MsgspecError, OSError, TimeoutError or aiohttp.ClientError if they do
+    not know the outcome.
+    """
 
     def __init__(
         self, api: ApiServer, events: EventWriter, leadership: Leads, metrics: ControllerMetrics
@@ -37,11 +41,7 @@ class IdleEviction:
         self._write(pod, "ShareIdle", message, str(pod.idle_since))
 
     async def warn(self, pod: IdlePod) -> None:
-        """Write an Event on a pod before it is evicted, once for each time that it is idle.
-
-        Raises:
-            ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be written.
-        """
+        """Write an Event on a pod before it is evicted, once for each time that it is idle."""
         grace = idle_text(pod.rule.grace_seconds)
         held = f"{_idle(pod)} while it holds a share of a GPU"
         message = f"{held}: it is evicted after another {grace}, unless one runs"
@@ -49,11 +49,7 @@ class IdleEviction:
             self._metrics.events.labels("IdleShareWarning").inc()
 
     async def evict(self, pod: IdlePod) -> None:
-        """Evict a pod, if it still is the same one and nobody has deleted it.
-
-        Raises:
-            ApiError, MsgspecError, OSError, TimeoutError, aiohttp.ClientError: the outcome is unknown.
-        """
+        """Evict a pod, if it still is the same one and nobody has deleted it."""
         stored = await read_pod(self._api, pod.key, pod.uid, seconds=WRITE_SECONDS)
         if stored is None or stored.is_ending or not self._leadership.leads:
             return

@@ -9,8 +9,9 @@ import msgspec
 
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError
 from cluster.leader_loop import Leads, while_leading
-from controller.use.store import HISTORY, UseStore
+from controller.use.store import UseStore
 from controller.watch.ledger_store import LedgerStore
+from kube.names import USE_HISTORY_KEY
 from ledger.use import shares_in_use
 from ledger.use_history import OwnerHistory
 from service.log import get_logger
@@ -54,13 +55,13 @@ class UseHistoryLoop:
                 self._looked, self._saved = self._clock(), self._clock() - SAVE_SECONDS
             await self._look(self._history)
             if self._clock() - self._saved >= SAVE_SECONDS and self._leadership.leads:
-                await self._store.write(HISTORY, self._history.text())
+                await self._store.write(USE_HISTORY_KEY, self._history.text())
                 self._saved = self._clock()
         except _UNKNOWN as error:
             self._log.warning("the history of use is not stored", error=f"{type(error).__name__}: {error}")
 
     async def _stored(self) -> OwnerHistory:
-        text = await self._store.read(HISTORY)
+        text = await self._store.read(USE_HISTORY_KEY)
         try:
             return OwnerHistory(text)
         except msgspec.MsgspecError as error:

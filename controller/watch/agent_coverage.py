@@ -20,12 +20,21 @@ class AgentPods(msgspec.Struct, frozen=True, rename="camel"):
     tolerations: tuple[Toleration, ...] = ()
 
     @property
-    def constraints(self) -> Constraints:
-        """All demands of the agent's pods on their node."""
+    def _constraints(self) -> Constraints:
         affinity = self.affinity.node_affinity if self.affinity is not None else None
         required = affinity.required if affinity is not None else None
         terms = tuple(required.node_selector_terms or ()) if required is not None else None
         return Constraints(self.node_selector, terms, self.tolerations)
+
+    @property
+    def selects(self) -> bool:
+        """Whether the DaemonSet selects nodes; otherwise it covers all, also those without GPUs."""
+        return bool(self.node_selector or self._constraints.required_terms is not None)
+
+    def covers(self, name: str, labels: Mapping[str, str], taints: tuple[Taint, ...]) -> bool:
+        """Whether the DaemonSet has a pod for this node; our own taint never prevents it."""
+        others = [taint for taint in taints if taint.key != AGENT_TAINT]
+        return labels_match(self._constraints, name, labels) and tolerates(self.tolerations, others)
 
 
 def read_agent_pods(text: str) -> AgentPods:
@@ -35,19 +44,3 @@ def read_agent_pods(text: str) -> AgentPods:
         ValueError: they are not fields of a pod's spec.
     """
     return msgspec.json.decode(text, type=AgentPods)
-
-
-class Coverage:
-    """Decides whether the DaemonSet has a pod for a node."""
-
-    def __init__(self, pods: AgentPods) -> None:
-        self._constraints = pods.constraints
-        self.selects = bool(self._constraints.node_selector or self._constraints.required_terms is not None)
-        """Whether the DaemonSet selects nodes; otherwise it covers all, also those without GPUs."""
-
-    def covers(self, name: str, labels: Mapping[str, str], taints: tuple[Taint, ...]) -> bool:
-        """Whether the DaemonSet has a pod for this node; our own taint never prevents it."""
-        others = [taint for taint in taints if taint.key != AGENT_TAINT]
-        return labels_match(self._constraints, name, labels) and tolerates(
-            self._constraints.tolerations, others
-        )

@@ -11,12 +11,7 @@ if TYPE_CHECKING:
 
 
 def why_not_ready(report: AgentReport | None, node: SeenNode) -> str | None:
-    """Return why pods that are bound to a node now would fail; None if its agent serves.
-
-    Args:
-        report: the agent's report in the GpuNode; None without one.
-        node: the node, with the fields of its status.
-    """
+    """Return why pods that are bound to a node now would fail, by its agent's report; None if that serves."""
     if report is None:
         return "no agent has reported from this node yet"
     if _is_of_another_boot(report, node):

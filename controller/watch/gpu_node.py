@@ -166,15 +166,10 @@ def _report(found: _GpuNode) -> AgentReport:
 
 
 def with_report(fact: NodeFact, report: AgentReport | None, agent: NodeAgent) -> NodeFact:
-    """Return a node with its agent's report on its GPUs.
+    """Return a node, known by only the Node so far, with its agent's report and whether that agent serves.
 
     Resource names of GPUs that the agent does not list, and that have no slices, are left out: the kubelet
     keeps reporting zero for every name that was ever registered.
-
-    Args:
-        fact: facts by only the Node.
-        report: the agent's report; None without one.
-        agent: whether that agent serves.
     """
     if report is None:
         return msgspec.structs.replace(fact, agent=agent) if fact.agent != agent else fact

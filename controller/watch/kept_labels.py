@@ -15,11 +15,7 @@ _OF_GPUS = (GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, GPU_COUNT_LABEL, GPU_REPLICAS_L
 
 
 class KeptLabels:
-    """The nodes as they were when they last had all their labels.
-
-    Args:
-        clock: seconds of a monotonic clock.
-    """
+    """The nodes as they were when they last had all their labels, by a monotonic clock."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

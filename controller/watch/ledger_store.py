@@ -132,9 +132,9 @@ class LedgerStore:
         found = self.ledger.place(ask, now, self._known_until())
         if isinstance(found, Unschedulable) and found.lacks_names:
             # That others are placed says nothing: their nodes may offer these names, and its own never.
-            first, last = self._in_vain.get(key, (now, now))
-            first = first if now - last < FORGET_SECONDS else now
-            self._in_vain[key] = first, now
+            recent = {each: at for each, at in self._in_vain.items() if now - at[1] < FORGET_SECONDS}
+            first, _ = recent.get(key, (now, now))
+            self._in_vain = recent | {key: (first, now)}
             if now - first < LATE_SECONDS:
                 return self.ledger.place(ask.with_demands(awaits_names=True), now, self._known_until())
         return found
@@ -161,11 +161,6 @@ class LedgerStore:
         """Record a change of a node (None: of the backlog) for every reader."""
         for reader in self._readers:
             reader.mark(node)
-
-    def _mark_uses(self, node: str) -> None:
-        for reader in self._readers:
-            if reader.follows_uses:
-                reader.mark(node)
 
     def use(self, node: str) -> PodUses:
         """Return what pods use on a node; nothing if its agent does not measure it."""
@@ -208,7 +203,9 @@ class LedgerStore:
         self._set_again(report.node)
         shown = (report.uses, report.unhealthy)
         if ((before.uses, before.unhealthy) if before is not None else (None, ())) != shown:
-            self._mark_uses(report.node)
+            for reader in self._readers:
+                if reader.follows_uses:
+                    reader.mark(report.node)
 
     def remove_agent(self, name: str) -> None:
         """Remove the report of a node's agent."""
@@ -315,11 +312,11 @@ class LedgerStore:
     def _with_report(self, node: SeenNode) -> SeenNode:
         """Return the node with its agent's report, and the agent's state."""
         report = self.agents.get(node.fact.name)
-        fact = with_report(node.fact, report, self._agent_of(node, report))
-        return node if fact is node.fact else msgspec.structs.replace(node, fact=fact)
-
-    def _agent_of(self, node: SeenNode, report: AgentReport | None) -> NodeAgent:
+        agent: NodeAgent = "away"
         if report is None:
             # Until all agents are listed it may have one: its pods wait, and are not denied.
-            return "missing" if self.agents_listed else "away"
-        return "serving" if why_not_ready(report, node) is None else "away"
+            agent = "missing" if self.agents_listed else "away"
+        elif why_not_ready(report, node) is None:
+            agent = "serving"
+        fact = with_report(node.fact, report, agent)
+        return node if fact is node.fact else msgspec.structs.replace(node, fact=fact)

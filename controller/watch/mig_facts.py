@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -13,7 +13,7 @@ from kube.names import (
     MIG_CONFIG_STATE_LABEL,
     MIG_DIVIDED_AT_ANNOTATION,
 )
-from kube.objects import Condition, Node, PodSpec
+from kube.objects import Condition, Node, PodMetadata, PodSpec
 from kube.quantity import whole
 from kube.resource_requests import Container, effective_request
 from kube.scheduling import Constraints, Toleration
@@ -62,32 +62,34 @@ class MigPodSpec(PodSpec, rename="camel", gc=False):
     tolerations: tuple[Toleration, ...] | None = None
 
 
-def mig_pod(
-    uid: str, created: str, spec: MigPodSpec, conditions: Sequence[Condition], *, is_ending: bool = False
-) -> MigPod | None:
+def wanted_instances(spec: MigPodSpec) -> tuple[tuple[str, int], ...]:
+    """Return the MIG instances that a pod requests, by profile."""
+    containers, first = spec.containers or (), spec.init_containers or ()
+    if not any(map(_asks, (*containers, *first))):
+        return ()
+    request = effective_request(containers, first, counts=_is_mig, is_stored=True)
+    wants = sorted((_profile(name), amount) for name, amount in request.extended.items() if amount)
+    return tuple(wants[:MAX_PROFILES])
+
+
+def mig_pod(metadata: PodMetadata, spec: MigPodSpec, conditions: Sequence[Condition]) -> MigPod | None:
     """Return a pod's request for MIG instances; None without one.
 
-    It waits if the scheduler found no node for it. A pod that `is_ending` no longer waits.
+    It waits if the scheduler found no node for it, and nobody has deleted it.
     """
-    containers = [*(spec.containers or ()), *(spec.init_containers or ())]
-    if not any(_asks(container) for container in containers):
+    if not (wants := wanted_instances(spec)):
         return None
-    request = effective_request(
-        spec.containers or (), spec.init_containers or (), counts=_is_mig, is_stored=True
-    )
-    wants = sorted((_profile(name), amount) for name, amount in request.extended.items() if amount)
-    waits = (
-        not is_ending
-        and spec.node_name is None
-        and any(
-            (each.type, each.status, each.reason) == ("PodScheduled", "False", "Unschedulable")
-            for each in conditions
-        )
-    )
+    may_wait = metadata.deletion_timestamp is None and spec.node_name is None
+    waits = may_wait and any(map(is_unschedulable, conditions))
     constraints = _constraints(spec) if waits else None
-    if not wants:
-        return None
-    return MigPod(uid, created, tuple(wants[:MAX_PROFILES]), waits, constraints, _digest(constraints))
+    created = metadata.creation_timestamp or ""
+    return MigPod(metadata.uid, created, wants, waits, constraints, _digest(constraints))
+
+
+def is_unschedulable(condition: Condition) -> bool:
+    """Whether the scheduler says that it found no node."""
+    found = condition.type, condition.status, condition.reason
+    return found == ("PodScheduled", "False", "Unschedulable")
 
 
 def mig_node(node: Node) -> MigNodeFact | None:
@@ -100,7 +102,9 @@ def mig_node(node: Node) -> MigNodeFact | None:
     annotations = node.metadata.annotations or {}
     change = annotations.get(MIG_CHANGE_ANNOTATION)
     is_ours = is_divided_on_demand(labels)
-    amounts = _amounts((node.status and node.status.allocatable) or {})
+    allocatable = (node.status and node.status.allocatable) or {}
+    found = ((name, whole(amount)) for name, amount in allocatable.items() if _is_mig(name))
+    amounts = tuple(sorted((name, amount) for name, amount in found if amount))
     if not is_ours and change is None and not amounts:
         return None
     return MigNodeFact(
@@ -126,11 +130,6 @@ def _profile(resource: str) -> str:
     """Return the profile of a resource: "1g.10gb+me" for a name that ends in "mig-1g.10gb.me"."""
     name = resource.removeprefix(MIG_RESOURCE_PREFIX)
     return f"{name.removesuffix('.me')}+me" if name.endswith(".me") else name
-
-
-def _amounts(allocatable: Mapping[str, str | int]) -> tuple[tuple[str, int], ...]:
-    found = ((name, whole(amount)) for name, amount in allocatable.items() if _is_mig(name))
-    return tuple(sorted((name, amount) for name, amount in found if amount))
 
 
 def _constraints(spec: MigPodSpec) -> Constraints | None:

@@ -9,7 +9,7 @@ import msgspec
 from cluster.listing import Resource
 from cluster.object_reader import ObjectReader, logged
 from controller.watch.agent_taint import NodeTaints, taints_of
-from controller.watch.mig_facts import MigNodeFact, MigPod, MigPodSpec, mig_node, mig_pod
+from controller.watch.mig_facts import MigNodeFact, MigPod, MigPodSpec, is_unschedulable, mig_node, mig_pod
 from kube.dra import CLAIM_NAME
 from kube.names import (
     FRACTION_LABEL,
@@ -39,7 +39,6 @@ from modes.facts import NodeFact, PodFact
 from modes.mig_profiles import MIG_RESOURCE_PREFIX
 from modes.resource_names import ResourceNames
 
-MAX_BOOT_ID = 64
 NO_CARDS = "cannot allocate all claims"
 """What the scheduler says of nodes whose devices a pod's claims cannot have."""
 
@@ -109,7 +108,7 @@ class SeenNode(msgspec.Struct, frozen=True, gc=False):
     """How its cards are divided, if that is done on demand."""
     taints: NodeTaints = NodeTaints()
     boot_id: str = ""
-    """Boot ID in its status, cut to a bound."""
+    """Boot ID in its status."""
     offers_nothing: bool = False
     """Whether its status names resources of slices, but all are zero: no device plugin serves."""
 
@@ -169,14 +168,14 @@ class _NodeInfo(msgspec.Struct, gc=False):
 
 
 class _NodeStatus(NodeStatus, rename="camel", gc=False):
-    node_info: _NodeInfo | None = None
+    node_info: _NodeInfo = msgspec.field(default_factory=_NodeInfo)
 
 
 class _Node(Node, kw_only=True, gc=False):
     """A node with its uid and boot ID."""
 
     metadata: _NodeMetadata
-    status: _NodeStatus | None = None
+    status: _NodeStatus = msgspec.field(default_factory=_NodeStatus)
 
 
 def pods(names: ResourceNames, *, with_mig: bool = False) -> Resource[SeenPod]:
@@ -187,20 +186,14 @@ def pods(names: ResourceNames, *, with_mig: bool = False) -> Resource[SeenPod]:
         injected = _injected(pod, fact, names)
         has_share = fact.slices or (injected is not None and injected.has_claim)
         created = (pod.metadata.creation_timestamp or "") if has_share else ""
-        return SeenPod(fact, injected, created, _mig(pod) if isinstance(pod, _MigPod) else None)
+        conditions = (pod.status and pod.status.conditions) or ()
+        mig = mig_pod(pod.metadata, pod.spec, conditions) if isinstance(pod, _MigPod) else None
+        return SeenPod(fact, injected, created, mig)
 
     struct = _MigPod if with_mig else _Pod
     return Resource(
         "pods", "/api/v1/pods", ObjectReader(struct, seen, logged("a pod cannot be read and is not counted"))
     )
-
-
-def _mig(pod: _MigPod) -> MigPod | None:
-    conditions = (pod.status and pod.status.conditions) or ()
-    metadata = pod.metadata
-    is_ending = metadata.deletion_timestamp is not None
-    created = metadata.creation_timestamp or ""
-    return mig_pod(metadata.uid, created, pod.spec, conditions, is_ending=is_ending)
 
 
 def nodes(names: ResourceNames) -> Resource[SeenNode]:
@@ -213,7 +206,7 @@ def nodes(names: ResourceNames) -> Resource[SeenNode]:
             node.metadata.uid,
             mig_node(node),
             taints_of((node.spec or NodeSpec()).taints or ()),
-            _boot_id(node.status),
+            node.status.node_info.boot_id,
             _offers_nothing(node.status, fact, names),
         )
 
@@ -224,14 +217,8 @@ def nodes(names: ResourceNames) -> Resource[SeenNode]:
     )
 
 
-def _boot_id(status: _NodeStatus | None) -> str:
-    info = status.node_info if status is not None else None
-    return info.boot_id[:MAX_BOOT_ID] if info is not None else ""
-
-
-def _offers_nothing(status: NodeStatus | None, fact: NodeFact, names: ResourceNames) -> bool:
-    allocatable = (status.allocatable if status is not None else None) or {}
-    is_named = fact.gpus or any(name in allocatable for name in names.pooled)
+def _offers_nothing(status: NodeStatus, fact: NodeFact, names: ResourceNames) -> bool:
+    is_named = fact.gpus or any(name in (status.allocatable or {}) for name in names.pooled)
     return bool(is_named) and not fact.pooled and not any(slices for _, slices in fact.gpus)
 
 
@@ -244,6 +231,7 @@ def _injected(pod: _Pod, fact: PodFact, names: ResourceNames) -> InjectedPod | N
     has_claim = any(claim.name == CLAIM_NAME for claim in pod.spec.resource_claims or ())
     conditions: Sequence[Condition] = (pod.status and pod.status.conditions) or ()
     lacks_slices = any(_says_slices(condition, names) for condition in conditions)
+    controller = _controller(metadata)
     return InjectedPod(
         uid=metadata.uid,
         label=label,
@@ -256,9 +244,9 @@ def _injected(pod: _Pod, fact: PodFact, names: ResourceNames) -> InjectedPod | N
             notes.injected is not None and notes.memory_mib is None and not has_claim and _is_part(fact)
         ),
         lacks_slices=lacks_slices,
-        lacks_cards=has_claim and any(map(_says_claims, conditions)),
-        owner=_controller(metadata) if lacks_slices else None,
-        workload=_workload(_controller(metadata)),
+        lacks_cards=has_claim and any(NO_CARDS in _unschedulable(each) for each in conditions),
+        owner=controller if lacks_slices else None,
+        workload=workload_text(controller.kind, controller.name) if controller is not None else "",
         running_since=_running_since(pod.status),
     )
 
@@ -276,10 +264,6 @@ def _changed(state: _ContainerState) -> int | None:
     if state.running is not None:
         return seconds_of(state.running.started_at)
     return seconds_of(state.terminated.finished_at) if state.terminated is not None else None
-
-
-def _workload(owner: Owner | None) -> str:
-    return workload_text(owner.kind, owner.name) if owner is not None else ""
 
 
 def _is_part(fact: PodFact) -> bool:
@@ -319,13 +303,6 @@ def _says_slices(condition: Condition, names: ResourceNames) -> bool:
     )
 
 
-def _says_claims(condition: Condition) -> bool:
-    """Whether the scheduler's message names claims among what nodes cannot give."""
-    return NO_CARDS in _unschedulable(condition)
-
-
 def _unschedulable(condition: Condition) -> str:
     """Return why the scheduler found no node; empty if it did not say so."""
-    if (condition.type, condition.status, condition.reason) != ("PodScheduled", "False", "Unschedulable"):
-        return ""
-    return condition.message or ""
+    return (condition.message or "") if is_unschedulable(condition) else ""

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -68,16 +68,3 @@ def presenting(ca_pem: bytes, pair: KeyPair, folder) -> ssl.SSLContext:
     context = trusting(ca_pem)
     context.load_cert_chain(*write_pair(folder, pair))
     return context
-
-
-def recording_names(context: ssl.SSLContext) -> list[str | None]:
-    """The server names of the coming handshakes, as the context's sni_callback gets them."""
-    names: list[str | None] = []
-    inner: Callable = context.sni_callback
-
-    def record(connection, name, listener):
-        names.append(name)
-        return inner(connection, name, listener)
-
-    context.sni_callback = record
-    return names

@@ -16,12 +16,6 @@ def extension(pair, kind):
     return certificate_of(pair).extensions.get_extension_for_class(kind)
 
 
-def test_a_ca_is_valid_for_a_year_and_back_dated_by_an_hour():
-    ca = certificate_of(make_authority(NOW + timedelta(microseconds=999_999)))
-    assert ca.not_valid_before_utc == NOW - HOUR
-    assert ca.not_valid_after_utc == NOW + timedelta(days=365)
-
-
 def test_a_ca_may_sign_certificates_and_nothing_below_its_leaves():
     ca = make_authority(NOW)
     basic = extension(ca, x509.BasicConstraints)

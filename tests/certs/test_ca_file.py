@@ -24,8 +24,3 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path):
     with pytest.raises(OSError):
         write_ca_file(tmp_path / "ca.pem", b"new")
     assert [p.name for p in tmp_path.iterdir()] == ["ca.pem"]
-
-
-def test_a_missing_directory_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="missing"):
-        write_ca_file(tmp_path / "missing" / "ca.pem", b"new")

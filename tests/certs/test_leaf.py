@@ -1,19 +1,15 @@
 """Leaves of a CA: what X.509 readers see."""
 
 from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 
 import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from certs.authority import make_authority
-from certs.leaf import LOCAL_NAMES, make_leaf, service_names
+from certs.leaf import make_leaf, service_names
 from certs.values import CertificateError, KeyPair
 from testbed.certificate_files import certificate_of
-from tests.effort import examples
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -36,28 +32,6 @@ def test_a_leaf_serves_and_calls_under_all_four_service_names():
     assert usages == {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH}
     assert extension(leaf, x509.BasicConstraints).value.ca is False
     assert extension(leaf, x509.KeyUsage).value.digital_signature
-
-
-def test_a_leaf_lasts_thirty_days_and_is_back_dated_by_an_hour():
-    leaf = certificate_of(make_leaf(make_authority(NOW - timedelta(days=1)), ["a"], NOW))
-    assert leaf.not_valid_before_utc == NOW - HOUR
-    assert leaf.not_valid_after_utc == NOW + timedelta(days=30)
-
-
-def test_addresses_become_ip_names():
-    leaf = make_leaf(make_authority(NOW), LOCAL_NAMES, NOW)
-    names = extension(leaf, x509.SubjectAlternativeName).value
-    assert names.get_values_for_type(x509.DNSName) == ["localhost"]
-    assert names.get_values_for_type(x509.IPAddress) == [ip_address("127.0.0.1"), ip_address("::1")]
-
-
-@settings(max_examples=examples(100))
-@given(st.timedeltas(min_value=timedelta(hours=-1), max_value=timedelta(days=365, seconds=-1)))
-def test_a_leaf_never_outlives_its_ca(age):
-    authority = make_authority(NOW)
-    ca, leaf = certificate_of(authority), certificate_of(make_leaf(authority, ["a"], NOW + age))
-    assert ca.not_valid_before_utc <= leaf.not_valid_before_utc
-    assert leaf.not_valid_before_utc <= NOW + age < leaf.not_valid_after_utc <= ca.not_valid_after_utc
 
 
 @pytest.mark.parametrize("age", [timedelta(days=365), timedelta(hours=-1, seconds=-1)])

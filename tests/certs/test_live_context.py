@@ -5,7 +5,6 @@ import ssl
 from datetime import UTC, datetime
 
 import pytest
-import trustme
 import uvloop
 
 from certs.authority import make_authority
@@ -13,7 +12,7 @@ from certs.leaf import LOCAL_NAMES, make_leaf
 from certs.live_context import LiveTlsContext
 from certs.values import CertificateError, KeyPair
 from testbed.certificate_files import der_of
-from tests.certs.handshakes import listening, presenting, recording_names, shake_hands, trusting
+from tests.certs.handshakes import listening, presenting, shake_hands, trusting
 
 NOW = datetime.now(UTC)
 AUTHORITY = make_authority(NOW)
@@ -34,45 +33,21 @@ def live_with(pair: KeyPair) -> LiveTlsContext:
     return live
 
 
-async def test_each_new_handshake_gets_the_newest_pair():
-    first, second = new_leaf(), new_leaf()
-    live = live_with(first)
-    async with listening(live.listener) as port:
-        assert (await shake_hands(port, trusting(CA))).leaf_der == der_of(first)
-        live.swap(second)
-        assert (await shake_hands(port, trusting(CA))).leaf_der == der_of(second)
-
-
 async def test_a_client_that_dials_an_address_sends_no_name_and_gets_the_newest_pair():
     first, second = new_leaf(), new_leaf()
     live = live_with(first)
-    names = recording_names(live.listener)
     async with listening(live.listener) as port:
         await shake_hands(port, trusting(CA), "127.0.0.1")
         live.swap(second)
         assert (await shake_hands(port, trusting(CA), "127.0.0.1")).leaf_der == der_of(second)
-        await shake_hands(port, trusting(CA), "localhost")
-    assert names == [None, None, "localhost"]
+        assert (await shake_hands(port, trusting(CA), "localhost")).leaf_der == der_of(second)
 
 
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        (mismatched(), "tls.key: is not the key of tls.crt;"),
-        (KeyPair(b"", b""), "tls.crt: holds no certificate (0 bytes)"),
-        (
-            KeyPair(new_leaf().certificate_pem, new_leaf().key_pem[:50]),
-            "tls.key: holds no readable private key (50 bytes)",
-        ),
-    ],
-    ids=["mismatched", "empty", "torn"],
-)
-async def test_a_bad_pair_keeps_the_one_before(bad, message):
+async def test_a_bad_pair_keeps_the_one_before():
     good = new_leaf()
     live = live_with(good)
-    with pytest.raises(CertificateError) as refused:
-        live.swap(bad)
-    assert str(refused.value).startswith(message)
+    with pytest.raises(CertificateError, match=r"tls\.key: is not the key of tls\.crt;"):
+        live.swap(mismatched())
     async with listening(live.listener) as port:
         assert (await shake_hands(port, trusting(CA))).leaf_der == der_of(good)
 
@@ -141,17 +116,10 @@ async def test_verified_clients_speak_tls_1_3_whose_sessions_can_be_switched_off
             await shake_hands(port, client)
 
 
-@pytest.mark.parametrize(("verify_clients", "client_ca"), [(True, None), (False, CA)])
-def test_client_cas_come_exactly_when_clients_are_verified(verify_clients, client_ca):
-    with pytest.raises(ValueError, match="pass both or neither"):
-        LiveTlsContext(verify_clients=verify_clients).swap(new_leaf(), client_ca)
-
-
-@pytest.mark.parametrize("bad", [b"", b"not PEM", "ungültig".encode()])
-def test_unreadable_client_cas_keep_what_was_served(bad):
+def test_unreadable_client_cas_keep_what_was_served():
     live = LiveTlsContext(verify_clients=True)
     with pytest.raises(CertificateError, match="client CA: holds no certificate"):
-        live.swap(new_leaf(), bad)
+        live.swap(new_leaf(), b"not PEM")
     assert not live.serving
 
 
@@ -168,17 +136,6 @@ def test_swaps_under_load_fail_no_handshake_though_one_in_five_pairs_is_broken()
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(scenario())
-
-
-async def test_keys_change_from_rsa_to_ec_and_back():
-    ca, live = trustme.CA(), LiveTlsContext()
-    client = trusting(ca.cert_pem.bytes())
-    async with listening(live.listener) as port:
-        for kind in (trustme.KeyType.RSA, trustme.KeyType.ECDSA, trustme.KeyType.RSA):
-            made = ca.issue_cert("localhost", key_type=kind)
-            pair = KeyPair(made.cert_chain_pems[0].bytes(), made.private_key_pem.bytes())
-            live.swap(pair)
-            assert (await shake_hands(port, client)).leaf_der == der_of(pair)
 
 
 async def keep_dialling(port: int, done: asyncio.Queue[None]) -> None:

@@ -171,59 +171,59 @@ def test_deleting_the_ca_secret_forces_a_rotation_that_keeps_the_old_ca_trusted(
     assert len(certificates(cluster.bundle.value)) == 1
 
 
-def test_a_deleted_tls_secret_comes_back_without_a_new_ca(cluster):
-    bundle = cluster.bundle.value
-    cluster.tls.replace(None, cluster.tls.version)
-    assert cluster.walk() == ["StoreTrust", "StoreTrust", "IssueLeaf"]
-    assert cluster.bundle.value == bundle
+def pair_of(authority, names=NAMES):
+    leaf = make_leaf(authority, names, START)
+    return {"tls_crt": leaf.certificate_pem, "tls_key": leaf.key_pem}
 
 
-def test_an_emptied_ca_bundle_is_written_again_and_nothing_else_changes(cluster):
-    bundle, tls = cluster.bundle.value, cluster.tls.value
-    cluster.bundle.replace(b"", cluster.bundle.version)
-    assert cluster.walk() == ["WriteBundle"]
-    assert (cluster.bundle.value, cluster.tls.value) == (bundle, tls)
-
-
-def test_a_foreign_pair_with_its_own_ca_never_gets_that_ca_into_the_ca_bundle(cluster):
-    bundle, foreign = cluster.bundle.value, make_authority(START)
-    leaf = make_leaf(foreign, NAMES, START)
-    edit(cluster.tls, tls_crt=leaf.certificate_pem, tls_key=leaf.key_pem, ca_crt=foreign.certificate_pem)
-    cluster.refresh_endpoints()
-    assert cluster.walk() == ["IssueLeaf", "StoreTrust"]
-    assert cluster.bundle.value == bundle
-
-
-def test_a_stranger_in_the_ca_bundle_is_taken_out(cluster):
-    bundle = cluster.bundle.value
-    cluster.bundle.replace(bundle + make_authority(START).certificate_pem, cluster.bundle.version)
-    assert cluster.walk() == ["WriteBundle"]
-    assert cluster.bundle.value == bundle
+FOREIGN = make_authority(START)
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "done"),
     [
-        {"tls_key": None},
-        {"tls_crt": b"-----BEGIN CERTIFICATE-----\nhalf"},
-        {"tls_key": make_authority(START).key_pem},
-        {"tls_crt": None, "tls_key": None},
+        pytest.param({"tls_key": None}, ["IssueLeaf"], id="no key"),
+        pytest.param({"tls_crt": b"-----BEGIN CERTIFICATE-----\nhalf"}, ["IssueLeaf"], id="torn"),
+        pytest.param({"tls_key": FOREIGN.key_pem}, ["IssueLeaf"], id="another key"),
+        pytest.param({"tls_crt": None, "tls_key": None}, ["IssueLeaf"], id="no pair"),
+        pytest.param(
+            {**pair_of(FOREIGN), "ca_crt": FOREIGN.certificate_pem},
+            ["IssueLeaf", "StoreTrust"],
+            id="a foreign pair with its own CA, which never gets into the caBundle",
+        ),
     ],
-    ids=["no key", "torn", "other key", "no pair"],
 )
-def test_a_half_written_pair_is_made_again(cluster, changes):
+def test_a_pair_that_is_not_ours_is_made_again(cluster, changes, done):
+    bundle = cluster.bundle.value
     edit(cluster.tls, **changes)
-    assert cluster.walk() == ["IssueLeaf"]
+    cluster.refresh_endpoints()
+    assert cluster.walk() == done
+    assert cluster.bundle.value == bundle
 
 
 def test_a_pair_for_other_names_is_replaced(cluster):
     data = cluster.authorities.value.data
-    leaf = make_leaf(KeyPair(data["ca.crt"], data["ca.key"]), service_names("other", "gpu"), START)
-    edit(cluster.tls, tls_crt=leaf.certificate_pem, tls_key=leaf.key_pem)
+    edit(cluster.tls, **pair_of(KeyPair(data["ca.crt"], data["ca.key"]), service_names("other", "gpu")))
     assert cluster.walk() == ["IssueLeaf"]
 
 
-@pytest.mark.parametrize("key", [None, b"", b"-----BEGIN PRIVATE KEY-----\nhalf"])
+@pytest.mark.parametrize(
+    ("name", "change", "done"),
+    [
+        ("tls", lambda _: None, ["StoreTrust", "StoreTrust", "IssueLeaf"]),
+        ("bundle", lambda _: b"", ["WriteBundle"]),
+        ("bundle", lambda pem: pem + FOREIGN.certificate_pem, ["WriteBundle"]),
+    ],
+    ids=["the Secret of the pair deleted", "the caBundle emptied", "a stranger in the caBundle"],
+)
+def test_what_a_hand_took_away_or_added_is_set_right_without_a_new_ca(cluster, name, change, done):
+    bundle, stored = cluster.bundle.value, getattr(cluster, name)
+    stored.replace(change(stored.value), stored.version)
+    assert cluster.walk() == done
+    assert cluster.bundle.value == bundle
+
+
+@pytest.mark.parametrize("key", [None, b"-----BEGIN PRIVATE KEY-----\nhalf"])
 def test_a_lost_ca_key_leads_to_a_new_ca(cluster, key):
     edit(cluster.authorities, ca_key=key)
     assert cluster.walk() == INJECTION

@@ -161,10 +161,6 @@ def test_a_ca_outside_its_dates_is_not_trusted(authority):
         validate_files(bad, NAMES)
 
 
-def test_a_leaf_that_is_listed_itself_needs_no_ca():
-    assert validate_files(files(ca=LEAF), NAMES).issuer_sha256 == fingerprint(certificate_of(LEAF))
-
-
 def test_a_leaf_for_clients_alone_is_refused():
     for_clients = issued(HELD, x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]))
     with pytest.raises(CertificateError, match="extendedKeyUsage lacks serverAuth; issue it for server use"):

@@ -55,7 +55,7 @@ class Installation:
         options = [f"--port={port}", f"--health-port={health_port}", f"--tls-dir={self.mounts[2]}"]
         names = ["--tls-name=localhost", "--tls-name=127.0.0.1", f"--issue-certificates={NAME}"]
         where = [f"--kubeconfig={self.kubeconfig}", f"--namespace={self.namespace}"]
-        where.append(f"--lease={NAME}-controller")
+        where += [f"--lease={NAME}-controller", f"--policies={POLICIES}"]
         dialled = [f"--webhook-endpoint=127.0.0.1:{port}" for port, _ in self.ports[:2]]
         command = [COMMAND, "controller", *options, *names, *where, *dialled, *FAST, *SHORT_LEASE]
         return Process([*command, "--stop-delay=0"], self.folder / "controller.log", grace_s=GRACE_S)

@@ -2,7 +2,7 @@
 
 import json
 
-from controller.watch.agent_coverage import Coverage, read_agent_pods
+from controller.watch.agent_coverage import read_agent_pods
 
 CLIENT = "nvidia.com/gpu.deploy.client"
 GPU = {"nvidia.com/gpu.present": "true"}
@@ -40,7 +40,7 @@ def demands_of(helm, **agent):
 
 def covers(helm, labels, name="node", **agent):
     """Whether a node gets an agent, of which DaemonSet and controller must think the same."""
-    coverages = [Coverage(read_agent_pods(json.dumps(each))) for each in demands_of(helm, **agent)]
+    coverages = [read_agent_pods(json.dumps(each)) for each in demands_of(helm, **agent)]
     pods, given = [each.covers(name, labels, ()) for each in coverages]
     assert pods == given
     return pods

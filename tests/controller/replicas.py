@@ -4,13 +4,12 @@ import asyncio
 import contextlib
 from dataclasses import replace
 
-import httpx
-
 from controller.options import ControllerOptions
 from controller.process import ControllerProcess
 from testbed import plain_http
 from testbed.controller_process import write_tls
 from testbed.process import POLL_S, WAIT_S
+from testbed.product import POLICIES
 from tests.cluster.fake_api import FakeApi, forever, refusal, reply, watch
 from tests.cluster.fake_lease import FakeLease
 from tests.cluster.objects import listed
@@ -66,10 +65,9 @@ async def running(api, folder, **changes):
         port=0,
         health_port=0,
         tls_directory=write_tls(folder / "tls"),
+        policies=POLICIES,
         namespace="own",
         lease="controller",
-        page=True,
-        page_port=0,
         stop_delay=0,
         **LONG,
     )
@@ -85,21 +83,6 @@ async def running(api, folder, **changes):
 async def plain(replica, path):
     """What its plain port answers."""
     return await asyncio.to_thread(plain_http.get, f"http://127.0.0.1:{replica.ports[1]}{path}")
-
-
-async def page_rows(replica):
-    """What its page is sent first, up to the last node."""
-    address = f"http://localhost:{replica.page_port}/stream"
-    async with (
-        httpx.AsyncClient(trust_env=False, timeout=WAIT_S) as client,
-        client.stream("GET", address) as answer,
-    ):
-        lines = []
-        async for line in answer.aiter_lines():
-            lines.append(line)
-            if line == "event: whole":
-                return "".join(lines)
-    raise AssertionError(f"the stream ended: {lines}")
 
 
 async def until(check):

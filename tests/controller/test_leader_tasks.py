@@ -7,8 +7,9 @@ from prometheus_client import CollectorRegistry
 
 from cluster.watch_health import WatchHealth
 from controller.claims.claim_templates import UNUSED_SECONDS, ClaimTemplates
-from controller.leader_tasks import LeaderContext, LeaderTasks
+from controller.leader_tasks import LeaderTasks
 from controller.options import ControllerOptions
+from controller.policies.watched_policies import WatchedPolicies
 from controller.publish.metrics import ControllerMetrics
 from controller.watch.ledger_store import LedgerStore
 from tests.controller.claims.test_claim_templates import Api, ensure, request
@@ -20,17 +21,17 @@ def test_a_new_leader_counts_the_claim_templates_that_it_knows_as_used(tmp_path)
     ensure(templates, request())
     now[0] = 10 * UNUSED_SECONDS
     registry = CollectorRegistry()
-    context = LeaderContext(
+    tasks = LeaderTasks(
         api,
         LedgerStore(lambda: now[0]),
         SimpleNamespace(leads=True),
-        None,
+        WatchedPolicies(tmp_path),
         WatchHealth(),
+        ControllerOptions(tls_directory=tmp_path, policies=tmp_path),
+        ControllerMetrics(registry),
+        registry,
         reason_not_to_lead=lambda: None,
         templates=templates,
-    )
-    tasks = LeaderTasks(
-        context, ControllerOptions(tls_directory=tmp_path), ControllerMetrics(registry), registry
     )
     assert "claim templates" in [task.name for task in tasks.tasks()]
     now[0] += UNUSED_SECONDS - 1

@@ -28,15 +28,9 @@ def test_the_name_of_a_gpus_slices_gives_the_names_to_count():
 @pytest.mark.parametrize(
     ("read", "text", "message"),
     [
-        (_address, "http://10.0.0.7:9443", '--advertise "http://10.0.0.7:9443" must be https://HOST:PORT'),
         (_address, "https://10.0.0.7", '--advertise "https://10.0.0.7" must be'),
         (_config_map, "mig", '--mig-config-map "mig" is not NAMESPACE/NAME, such as '),
         (_config_map, "a/b/c", '--mig-config-map "a/b/c" is not NAMESPACE/NAME'),
-        (
-            _names,
-            "example.com/{index}-gpu",
-            '--gpu-resource "example.com/{index}-gpu" must end in {index}, as in',
-        ),
         (_agents, '{"nodeSelector": 1}', "--agent-pods: Expected `object"),
         (_agents, "{", "--agent-pods: Input data was truncated; set nodeSelector, affinity and tolerations"),
     ],

@@ -15,11 +15,9 @@ from controller.policies.watched_policies import WatchedPolicies
 from controller.publish.metrics import ControllerMetrics
 from controller.watch.ledger_store import LedgerStore
 from kube.dra import DRIVER
-from kube.names import MAX_NAME
 from ledger.claimed_cards import ClaimableCard, OfferedSlice
 from ledger.messages import (
     MAX_ASKS,
-    MAX_POLICIES_BYTES,
     MAX_REQUEST_BYTES,
     Answers,
     Batch,
@@ -30,7 +28,7 @@ from ledger.messages import (
 from ledger.placement_request import Assumption, OverQuota, Placement, Quota
 from modes.fraction import Fraction
 from modes.instance import Instance
-from policies.loading.loader import MAX_TOTAL_BYTES, parse_policies
+from policies.loading.loader import parse_policies
 from tests.controller.claims.test_claim_templates import CLAIMED, Api
 from tests.controller.watch.test_ledger_store import ready_state, seen_pod
 from tests.ledger.cluster import changed, request_of
@@ -153,11 +151,9 @@ def test_a_standby_names_the_leader_and_decides_nothing():
 
 
 REFUSED = [
-    *[
-        ({"assume": Assumption(*assumed)}, "$.demands.assume")
-        # Else a caller could have the controller walk over 2**62 GPUs of a node that does not exist.
-        for assumed in [(0, 81920), (1001, 81920), (2**62, 81920), (4, 0), (4, 10**9)]
-    ],
+    # Else a caller could have the controller walk over 2**62 GPUs of a node that does not exist.
+    ({"assume": Assumption(2**62, 81920)}, "$.demands.assume"),
+    ({"assume": Assumption(4, 10**9)}, "$.demands.assume"),
     ({"existing": Placement((0,), 81920, (), containers=(0, 0))}, "are not parts of"),
     # Its reservation would take nothing, and be given back all the same.
     (
@@ -168,16 +164,9 @@ REFUSED = [
         {"prefer": ("pooled", "per-gpu"), "resource": "nvidia.com/mig-1g.10gb"},
         "no mode in `prefer` gives nvidia.com/mig-1g.10gb",
     ),
-    *[
-        (fields, "Expected `int` >= ")
-        # Else it would make room on a node, or in a quota, that nobody has.
-        for fields in [
-            {"cpu_milli": -1},
-            {"quotas": (Quota("namespace", "team", slices=-1),)},
-            {"existing": Placement((-1,), 81920, ())},
-            {"instance": Instance(-1, 1, 9728, ())},
-        ]
-    ],
+    # Else it would make room in a quota that nobody has.
+    ({"quotas": (Quota("namespace", "team", slices=-1),)}, "Expected `int` >= "),
+    ({"existing": Placement((-1,), 81920, ())}, "Expected `int` >= "),
 ]
 
 
@@ -217,31 +206,16 @@ def test_a_batch_stops_as_soon_as_its_controller_no_longer_leads(monkeypatch):
     assert asyncio.run(served._decide(SimpleNamespace(asks=asks, releases=[]))) is None
 
 
-@pytest.mark.parametrize("path", ["/openapi.json", "/docs", "/redoc", "/"])
-def test_the_api_does_not_describe_itself(path):
-    assert ask(api(ready_state("a")[0]), "GET", path).status_code == 404
-
-
-@pytest.mark.parametrize("path", ["/v1/ledger/stream"])
-def test_nothing_is_answered_before_the_ledger_is_whole(path):
-    reply = ask(api(LedgerStore(lambda: 0.0)), "GET", path)
+def test_nothing_is_answered_before_the_ledger_is_whole():
+    reply = ask(api(LedgerStore(lambda: 0.0)), "GET", "/v1/ledger/stream")
     assert (reply.status_code, reply.text) == (503, "nodes and pods not listed yet\n")
     assert place(api(LedgerStore(lambda: 0.0))).status_code == 503
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "text"),
-    [
-        (b"", 400, "not a batch of requests: "),
-        (b'{"asks": 1}', 400, "not a batch of requests: "),
-        (b'{"asks": [], "releases": ["' + b"x" * 254 + b'"]}', 400, "not a batch of requests: "),
-        (b" " * (4 * 1024 * 1024 + 1), 413, "the body is over 4194304 bytes"),
-    ],
-)
-def test_what_is_no_batch_is_refused(body, status, text):
+@pytest.mark.parametrize("body", [b"", b'{"asks": 1}', b'{"asks": [], "releases": ["' + b"x" * 254 + b'"]}'])
+def test_what_is_no_batch_is_refused(body):
     reply = ask(api(ready_state("a")[0]), "POST", "/v1/placements", body)
-    assert reply.status_code == status
-    assert reply.text.startswith(text)
+    assert (reply.status_code, reply.text[:25]) == (400, "not a batch of requests: ")
 
 
 def test_a_body_without_a_length_is_read_no_further_than_the_limit():
@@ -262,21 +236,8 @@ def test_a_batch_that_is_too_long_is_refused():
     assert (reply.status_code, reply.text) == (400, "513 requests are more than 512: send fewer at once\n")
 
 
-ONE = b'{"fraction": {"slices": 1, "slices_per_gpu": 8}}'
-
-
 @pytest.mark.parametrize(
-    "bad",
-    [
-        b'{"share": {"fraction": {"slices": 9, "slices_per_gpu": 8}}}',
-        b"null",
-        b"[]",
-        b'{"share": %b, "accounting": {"namespace": "%b"}}' % (ONE, b"n" * 64),
-        b'{"share": %b, "accounting": {"reservation": "%b"}}' % (ONE, b"r" * 254),
-        b'{"share": %b, "accounting": {"pod": "%b"}}' % (ONE, b"p" * 64),
-        b'{"share": %b, "demands": {"constraints": {"node_selector": {"k": "%b"}}}}'
-        % (ONE, b"v" * MAX_REQUEST_BYTES),
-    ],
+    "bad", [b"null", b'{"share": {"fraction": {"slices": 9, "slices_per_gpu": 8}}}', b"9" * MAX_REQUEST_BYTES]
 )
 def test_an_ask_that_cannot_be_read_is_refused_alone(bad):
     state, _ = ready_state("a")
@@ -348,9 +309,3 @@ def test_a_replica_that_has_seen_no_good_policies_says_so(tmp_path):
     assert (reply.status_code, reply.text) == (404, "no good policy set since this replica started\n")
     assert policies.detail.endswith("there is none to give to webhooks that start")
     assert ask(api(state), "GET", "/v1/policies").status_code == 404
-
-
-def test_the_largest_set_of_policies_fits_into_a_reply():
-    content = b"x" * (MAX_TOTAL_BYTES // 200)
-    adopted = PoliciesReply("0" * 16, {f"{n:0{MAX_NAME}d}": content for n in range(200)})
-    assert len(msgspec.json.encode(adopted)) < MAX_POLICIES_BYTES

@@ -4,11 +4,8 @@ import pytest
 
 from cluster.kube_client import ApiError
 from controller import placement_api
-from kube.dra import DRIVER
-from ledger.claimed_cards import ClaimableCard, OfferedSlice
 from ledger.placement_request import OverQuota, Quota
 from modes.fraction import Fraction
-from modes.gpu_kinds import GpuKinds
 from tests.controller.claims.test_claim_templates import Api
 from tests.controller.test_placement_api import claim_of, claims, with_cards
 from tests.controller.watch.test_ledger_store import ready_state
@@ -55,14 +52,3 @@ def test_under_a_quota_a_claim_waits_for_the_list_of_cards():
     state.offers_listed.set()
     [answered] = claims(state, whole, api_server=Api())
     assert answered.placement is not None
-
-
-@pytest.mark.parametrize("fraction", [Fraction(8, 8), Fraction.of_memory(1024, 8)], ids=["whole", "memory"])
-def test_a_claim_for_a_model_is_not_denied_by_a_list_of_cards_that_is_not_complete(monkeypatch, fraction):
-    monkeypatch.setattr(placement_api, "CLAIM_SECONDS", 0.2)
-    state, _ = ready_state("a")
-    first = ClaimableCard("gpu-0", 40960, model="NVIDIA A100")
-    state.watched_offers.set(OfferedSlice("a", DRIVER, cards=(first,)))
-    asked = changed(claim_of(fraction), kinds=GpuKinds(models=("H100",)))
-    [answered] = claims(state, asked, api_server=Api())
-    assert "has not listed the ResourceSlices yet" in (answered.pending or "")

@@ -19,7 +19,7 @@ from tests.cli.running import run
     ],
 )
 def test_a_mistake_is_reported_in_one_line(options, message, tmp_path):
-    ended = run("controller", f"--tls-dir={tmp_path}", *options)
+    ended = run("controller", f"--tls-dir={tmp_path}", f"--policies={tmp_path}", *options)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith(f"fraction-injector: {message}")
     assert ended.stderr.count("\n") == 1

@@ -34,15 +34,6 @@ def mark_of(content):
     return body["metadata"]["annotations"][CERTIFICATE_ANNOTATION]
 
 
-def test_pods_that_mount_the_secret_are_touched_through_their_status():
-    other = {"name": "tls", "secret": {"secretName": "x-ca"}}
-    pods = [pod("one", {"name": "a", "emptyDir": {}}, MOUNTED), pod("two", other), pod("three")]
-    listed, touched = asked(reply({"items": pods}), reply({}))
-    assert listed[:2] == ("GET", "/api/v1/namespaces/own/pods")
-    assert touched[:2] == ("PATCH", "/api/v1/namespaces/own/pods/one/status")
-    assert touched[3] == {"metadata": {"annotations": {CERTIFICATE_ANNOTATION: mark_of(CONTENT)}}}
-
-
 def test_the_mark_changes_with_what_is_served_and_tells_nothing_of_the_key():
     assert mark_of(SecretContent({**CONTENT.data, "tls.crt": b"new"}, {})) != mark_of(CONTENT)
     assert mark_of(SecretContent({**CONTENT.data, "injected-ca": b"new"}, {})) != mark_of(CONTENT)

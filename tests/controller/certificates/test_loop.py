@@ -12,7 +12,7 @@ from certs.rotation import RotationSettings
 from cluster.kube_client import ApiError
 from controller.certificates.loop import BundleLoop, CertificateLoop
 from controller.certificates.metrics import CertificateMetrics
-from controller.certificates.store import Bundle, Installation, Version
+from controller.certificates.store import Bundle, Installation
 
 NAMES = ("x-webhook.own.svc",)
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -30,16 +30,16 @@ class Store:
 
     async def read_secret(self, suffix):
         content = self.secrets.get(suffix)
-        return content, Version("1" if content else None)
+        return content, "1" if content else None
 
     async def read_bundle(self):
-        return Bundle(self.bundle, "fractions")
+        return Bundle(self.bundle)
 
     async def served(self):
         return {}
 
     async def write_secret(self, suffix, content, version):
-        if version.resource_version is None:
+        if version is None:
             raise ApiError(403, "secrets is forbidden")
         self.secrets[suffix] = content
 
@@ -51,13 +51,14 @@ class Store:
 
 
 class Leads:
-    """A leadership that is over after some steps."""
+    """A leadership that is over after some steps; `note` is called before each."""
 
-    def __init__(self, looks):
-        self.looks = looks
+    def __init__(self, looks, note=lambda: None):
+        self.looks, self._note = looks, note
 
     @property
     def leads(self):
+        self._note()
         self.looks -= 1
         return self.looks >= 0
 
@@ -124,24 +125,6 @@ def test_another_refusal_than_of_a_creation_is_raised(metrics):
         run(store, metrics, looks=2)
 
 
-class Watched(Leads):
-    """Notes a metric before each step."""
-
-    def __init__(self, looks, registry):
-        super().__init__(looks)
-        self._registry = registry
-        self.seen = []
-
-    @property
-    def leads(self):
-        self.seen.append(configuration_missing(self._registry))
-        return super().leads
-
-
-def configuration_missing(registry):
-    return registry.get_sample_value("fraction_injector_webhook_configuration_missing")
-
-
 def certificates_for(store, leadership, metrics, _directory):
     return CertificateLoop(store, leadership, metrics, NAMES, AT_ONCE, clock=lambda: START)
 
@@ -152,24 +135,16 @@ def bundle_for(store, leadership, metrics, directory):
     return BundleLoop(store, leadership, metrics, directory)
 
 
-@pytest.fixture(params=[certificates_for, bundle_for])
-def seen(request, registry, metrics, tmp_path, monkeypatch):
-    """What the metric says before each step of a loop, by the caBundle that is found."""
+@pytest.mark.parametrize("loop_for", [certificates_for, bundle_for])
+def test_a_missing_configuration_shows_while_this_replica_leads(loop_for, registry, tmp_path, monkeypatch):
     monkeypatch.setattr("controller.certificates.loop.BUNDLE_SECONDS", 0.0)
+    metrics = CertificateMetrics(registry)
 
-    def run_loop(bundle):
-        leadership = Watched(4, registry)
-        asyncio.run(request.param(Store("tls", "ca", bundle=bundle), leadership, metrics, tmp_path).run())
-        return leadership.seen
+    def missing():
+        return registry.get_sample_value("fraction_injector_webhook_configuration_missing")
 
-    return run_loop
-
-
-def test_a_missing_configuration_shows_while_this_replica_leads(seen, registry):
-    found = seen(None)
-    assert (found[0], found[-1]) == (0.0, 1.0)
-    assert configuration_missing(registry) == 0.0
-
-
-def test_a_configuration_that_is_there_does_not_show(seen):
-    assert set(seen(b"")) == {0.0}
+    for bundle, shown in ((None, 1.0), (b"", 0.0)):
+        seen = []
+        leads = Leads(4, lambda seen=seen: seen.append(missing()))
+        asyncio.run(loop_for(Store("tls", "ca", bundle=bundle), leads, metrics, tmp_path).run())
+        assert (seen[0], seen[-1], missing()) == (0.0, shown, 0.0)

@@ -135,16 +135,6 @@ def test_a_gate_that_is_off_is_named_and_nothing_stays(api, templates):
     assert ensure(templates, request()) == [GATE_IS_OFF]
     assert api.stored == {}
 
-    async def seen():
-        """The watch shows it late, and then its deletion: it was of no use, so it is not made again."""
-        name = next(path for method, path in api.asked if method == "DELETE").rpartition("/")[2]
-        templates.watched.set(SeenTemplate("a", name, {"spec": {}}))
-        templates.watched.remove(("a", name))
-        await templates.settled()
-
-    asyncio.run(seen())
-    assert api.stored == {}
-
 
 @pytest.mark.parametrize(
     ("error", "said"),
@@ -164,8 +154,10 @@ def test_a_template_that_cannot_be_made_denies_the_pod_and_is_tried_again(api, t
 
 def test_a_namespace_has_a_bounded_number(templates):
     many = [request(mib=1 + number) for number in range(MAX_IN_NAMESPACE)]
-    assert ensure(templates, *many) == [None] * MAX_IN_NAMESPACE
-    [said] = ensure(templates, request(namespace="a"))
+    made = ensure(templates, *many, request())
+    assert made[:-1] == [None] * MAX_IN_NAMESPACE, "at the same moment too"
+    [said] = ensure(templates, request())
+    assert said == made[-1]
     assert f"asked for {MAX_IN_NAMESPACE} different shares: use one of these amounts" in said
     assert len(said) <= 200
     assert ensure(templates, many[0], request(namespace="b")) == [None, None]
@@ -185,11 +177,6 @@ def test_a_namespace_that_one_user_filled_serves_the_others_after_a_minute(api, 
     asyncio.run(templates.collect())
     assert set(api.stored) == {first, last}
     assert ensure(templates, *[request(slices) for slices in (1, 2, 3)]) == [None] * 3
-
-
-def test_reviews_at_the_same_moment_do_not_pass_the_bound(api, templates):
-    said = ensure(templates, *[request(mib=1 + number) for number in range(2 * MAX_IN_NAMESPACE)])
-    assert said.count(None) == len(api.stored) == MAX_IN_NAMESPACE
 
 
 def test_only_what_nobody_used_for_an_hour_is_collected(api, templates, now):
@@ -225,32 +212,26 @@ def test_what_a_pod_gets_meanwhile_and_all_of_a_standby_is_kept(api, now):
     assert len(api.stored) == 1
 
 
-def test_one_that_is_deleted_in_use_is_made_again_by_the_leader_alone(api, now):
+def test_one_that_is_deleted_in_use_is_made_again_by_the_leader_alone_and_only_if_it_was_ours(api, now):
     leads = [True]
     templates = ClaimTemplates(api, lambda: leads[0], lambda: now[0])
     ensure(templates, request())
     [path] = api.stored
+    name = path.rpartition("/")[2]
 
     async def deleted():
-        del api.stored[path]
-        templates.watched.remove(("a", path.rpartition("/")[2]))
-        await templates.settled()
+        api.stored.pop(path, None)
+        templates.watched.remove(("a", name))
+        await turns()
+        return list(api.stored)
 
-    asyncio.run(deleted())
-    assert list(api.stored) == [path]
-    api.error = ApiError(500, "")
-    asyncio.run(deleted())
-    api.error = None
-
-    async def collected():
-        await templates.collect()
-        await templates.settled()
-
-    asyncio.run(collected())
-    assert list(api.stored) == [path], "it is tried again"
+    assert asyncio.run(deleted()) == [path]
     leads[0] = False
-    asyncio.run(deleted())
-    assert api.stored == {}
+    assert asyncio.run(deleted()) == []
+    leads[0] = True
+    templates.watched.set(SeenTemplate("a", name, {"spec": {}}))
+    assert asyncio.run(deleted()) == []
+    assert ensure(templates, request()) == [None], "for the next pod"
 
 
 def test_what_is_kept_of_templates_that_others_write_is_bounded():

@@ -1,6 +1,5 @@
 """An API server in memory, with nodes whose MIG manager is the testbed's stand-in, and a scheduler."""
 
-import asyncio
 import copy
 import json
 from collections import Counter
@@ -8,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from prometheus_client import CollectorRegistry
 
-from cluster.kube_client import REQUEST_SECONDS, ApiError
+from cluster.kube_client import ApiError
 from controller.geometry.loop import GeometryLoop, GeometryOptions
 from controller.publish.metrics import ControllerMetrics
 from controller.watch.ledger_store import LedgerStore
@@ -46,11 +45,9 @@ class MigCluster:
 
     def __init__(self, product="NVIDIA-A100-SXM4-40GB", cards=(1,), work_turns=2, **options):
         self.now = 0.0
-        self.skew = 0.0
-        """By which the controller's wall clock is ahead."""
         self.seconds = 1.0
         """Of a turn."""
-        quick = {"delay_seconds": DELAY, "step_seconds": 1.0, "drain_seconds": 1.0, "pause_seconds": 0.0}
+        quick = {"delay_seconds": DELAY, "drain_seconds": 1.0, "pause_seconds": 0.0}
         self.options = {**quick, **options}
         self._work_turns = work_turns
         self._made = 0
@@ -63,10 +60,6 @@ class MigCluster:
         self.leads_for = None
         """Writes to nodes until the controller no longer leads; None for any number."""
         self.refuse = 0
-        self.slow = set()
-        """Names of nodes for which requests get no answer."""
-        self.unbindable = set()
-        """Names of pods that lack what no node tells of, such as a volume."""
         self.registry = CollectorRegistry()
         for number, count in enumerate(cards):
             self.add_node(f"n{number}", product, count)
@@ -107,7 +100,7 @@ class MigCluster:
         self.store = LedgerStore(lambda: self.now)
         options = GeometryOptions("gpu-operator", "configs", **self.options)
         metrics = ControllerMetrics(self.registry)
-        clock, wall = (lambda: self.now - started), (lambda: BEGINNING.timestamp() + self.now + self.skew)
+        clock, wall = (lambda: self.now - started), (lambda: BEGINNING.timestamp() + self.now)
         self.leadership = Leading(self)
         self.loop = GeometryLoop(
             self,
@@ -172,7 +165,7 @@ class MigCluster:
     def schedule(self):
         """Bind what fits, as the scheduler does, and say of the rest that it does not."""
         for pod in self.waiting():
-            if pod["metadata"].get("deletionTimestamp") or pod["metadata"]["name"] in self.unbindable:
+            if pod["metadata"].get("deletionTimestamp"):
                 self._refuse(pod)
                 continue
             wants = pod["spec"]["containers"][0]["resources"]["requests"]
@@ -216,8 +209,6 @@ class MigCluster:
         if self.refuse:
             self.refuse -= 1
             raise ApiError(500, "in-memory trouble")
-        if path.rpartition("/")[2] in self.slow:
-            await self._no_answer()
         if method == "GET":
             return json.dumps(self._get(path, query)).encode()
         if self.crash_after == 0:
@@ -229,21 +220,10 @@ class MigCluster:
                 raise CrashError
         return b"{}"
 
-    async def _no_answer(self):
-        time = asyncio.get_running_loop().time
-        began = time()
-        try:
-            await asyncio.sleep(REQUEST_SECONDS)
-            raise TimeoutError
-        finally:
-            self.now += time() - began
-
     def _get(self, path, query):
         if path == "/api/v1/pods":
             name = query["fieldSelector"].removeprefix("spec.nodeName=")
             return {"items": [pod for pod in self.pods.values() if pod["spec"].get("nodeName") == name]}
-        if path == "/api/v1/nodes":
-            return {"items": [self.nodes[query["fieldSelector"].removeprefix("metadata.name=")]]}
         assert path == "/api/v1/namespaces/gpu-operator/configmaps/configs", path
         if self.config_map is None:
             raise ApiError(404, "not found")

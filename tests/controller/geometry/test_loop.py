@@ -72,21 +72,6 @@ def test_what_is_no_file_of_mig_parted_is_left_alone():
     assert cluster.waiting()
 
 
-def test_idle_instances_of_others_go_only_when_a_pod_cannot_fit():
-    cluster = MigCluster()
-    cluster.config_map = yaml.safe_dump({"version": "v1", "mig-configs": {"seven": [SEVEN]}})
-    cluster.nodes["n0"]["metadata"]["labels"][CONFIG] = "seven"
-    asyncio.run(cluster.run(8))
-    run(cluster, small="1g.5gb")
-    assert cluster.nodes["n0"]["metadata"]["labels"][CONFIG] == "seven"
-    run(cluster, large="3g.20gb")
-    assert [pod["metadata"]["name"] for pod in cluster.waiting()] == ["large"]
-    del cluster.pods["small"]
-    asyncio.run(cluster.until_quiet())
-    assert_settled(cluster)
-    assert cluster.nodes["n0"]["metadata"]["labels"][CONFIG].startswith("fraction-injector-")
-
-
 def test_a_change_that_fails_is_reported_and_tried_again():
     cluster = MigCluster()
     cluster.managers["n0"].fail_next = 2
@@ -113,24 +98,6 @@ def test_a_mig_manager_that_gives_up_is_reported_with_the_labels_that_it_left_pa
     assert (
         "labels, set each to true: nvidia.com/gpu.deploy.client, nvidia.com/gpu.deploy.dcgm;" in messages[0]
     )
-
-
-def test_another_node_serves_while_one_fails():
-    cluster = MigCluster(cards=(1, 1))
-    cluster.managers["n0"].fail_next = 10**6
-    cluster.add_pod("p", "3g.20gb")
-    asyncio.run(cluster.run(60))
-    assert cluster.pods["p"]["spec"]["nodeName"] == "n1"
-
-
-def test_a_mig_manager_that_hangs_is_reported_and_asked_again():
-    cluster = MigCluster()
-    cluster.managers["n0"].hang_next = 1
-    cluster.seconds = 10.0
-    cluster.add_pod("p", "3g.20gb")
-    asyncio.run(cluster.run(220))
-    assert_settled(cluster)
-    assert (cluster.count("failed"), cluster.count("succeeded")) == (1, 1)
 
 
 def test_what_no_card_can_have_is_said_at_once_and_changes_nothing():

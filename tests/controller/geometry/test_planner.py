@@ -2,13 +2,8 @@
 
 from collections import Counter
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from modes.mig_geometry import full_geometries, geometries, geometry
-from modes.mig_profiles import A30, A100_40GB, H100_80GB
-from tests.controller.geometry.planned import node, plan, request, request_of
-from tests.effort import examples
+from modes.mig_geometry import geometry
+from tests.controller.geometry.planned import node, plan, request
 
 SEVEN = geometry(["1g.5gb"] * 7)
 HALVES = ("3g.20gb", "3g.20gb")
@@ -16,12 +11,6 @@ HALVES = ("3g.20gb", "3g.20gb")
 
 def test_a_request_that_fits_changes_nothing():
     assert plan([node("a", HALVES)], [request("p")]) == []
-
-
-def test_an_undivided_card_is_divided_for_a_request():
-    (change,) = plan([node()], [request("p")])
-    assert (change.node, change.card, change.pods) == ("a", 0, {"p"})
-    assert "3g.20gb" in change.geometry
 
 
 def test_idle_instances_go_when_a_request_cannot_fit():
@@ -84,37 +73,3 @@ def test_a_pod_of_many_instances_gets_all_cards_at_once():
 
 def test_nothing_is_destroyed_for_a_request_that_would_still_not_fit():
     assert plan([node("a", SEVEN)], [request("p", "3g.20gb", 3)]) == []
-
-
-def test_the_rest_of_a_card_is_what_the_cluster_asks_for():
-    busy = node("b", HALVES, held={"3g.20gb": 2})
-    (change,) = plan([node("a"), busy], [request("p", "1g.5gb")])
-    assert change.geometry == geometry(["3g.20gb", *["1g.5gb"] * 4])
-
-
-@st.composite
-def clusters(draw):
-    card = draw(st.sampled_from([A30, A100_40GB, H100_80GB]))
-    cards = st.lists(st.sampled_from([(), *full_geometries(card)]), min_size=1, max_size=3)
-    names = [profile.name for profile in card.profiles]
-    nodes = []
-    for number in range(draw(st.integers(1, 3))):
-        division = draw(cards)
-        there = sorted({name for each in division for name in each})
-        held = dict.fromkeys(draw(st.sets(st.sampled_from(there))) if there else (), 1)
-        nodes.append(node(f"n{number}", *division, card=card, held=held))
-    wants = st.dictionaries(st.sampled_from(names), st.integers(1, 3), min_size=1, max_size=2)
-    asked = draw(st.lists(wants, max_size=12))
-    return nodes, [request_of(str(i), tuple(sorted(each.items())), str(i)) for i, each in enumerate(asked)]
-
-
-@settings(max_examples=examples(100))
-@given(clusters())
-def test_whatever_is_asked_only_idle_cards_change_in_ways_that_they_can(drawn):
-    nodes, requests = drawn
-    changes = plan(nodes, requests)
-    assert changes == plan(nodes[::-1], requests[::-1])
-    for change in changes:
-        [before] = [each for each in nodes if each.name == change.node]
-        assert change.card in before.idle
-        assert change.geometry in geometries(before.card)

@@ -31,18 +31,6 @@ def test_pods_that_no_card_can_serve_do_not_stop_the_others():
     assert node_of(cluster, "p") == "n0"
 
 
-def test_nothing_is_divided_again_and_again_for_a_pod_that_does_not_use_it():
-    cluster = MigCluster(cards=(1, 1), pause_seconds=10.0)
-    cluster.unbindable.add("lacks-volume")
-    cluster.add_pod("lacks-volume", "1g.5gb", namespace="greedy")
-    for number in range(6):
-        cluster.add_pod(f"p{number}", "7g.40gb", namespace="modest")
-        asyncio.run(cluster.run(100))
-        assert node_of(cluster, f"p{number}") is not None
-        del cluster.pods[f"p{number}"]
-    assert cluster.count("succeeded") <= 6
-
-
 def test_nothing_is_divided_for_a_pod_that_is_being_deleted():
     cluster = MigCluster()
     cluster.add_pod("p", "3g.20gb")

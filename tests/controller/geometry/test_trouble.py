@@ -4,12 +4,10 @@ import asyncio
 
 import pytest
 
-from cluster.leader_loop import BUDGET_SECONDS
 from controller.geometry.loop import MAX_NAMED
 from controller.geometry.planner import IN_USE
 from tests.controller.geometry.cluster import MigCluster
 from tests.effort import by_turns
-from tests.service.virtual_time import VirtualTimeLoop
 
 CHANGE, DIVIDED_AT = "clearml-injector/mig-change", "clearml-injector/mig-divided-at"
 
@@ -57,16 +55,6 @@ def test_of_very_many_pods_to_tell_something_some_of_each_namespace_get_one_even
     assert len(messages(cluster, "q")) == 1
 
 
-@pytest.mark.parametrize("skew", [-(10**7), -60, 60, 10**7])
-def test_the_clock_of_a_next_controller_prolongs_a_pause_by_one_at_most(skew):
-    cluster = divided(pause_seconds=100.0)
-    cluster.skew = skew
-    cluster.start()
-    cluster.add_pod("p", "7g.40gb")
-    asyncio.run(cluster.run(200))
-    assert node_of(cluster, "p") == "n0"
-
-
 def test_a_replica_that_stops_leading_in_the_midst_of_a_step_writes_nothing_more():
     cluster = MigCluster(cards=(1, 1))
     for name in "pq":
@@ -77,28 +65,6 @@ def test_a_replica_that_stops_leading_in_the_midst_of_a_step_writes_nothing_more
         asyncio.run(cluster.turn())
     after = [dict(node["metadata"]["annotations"]) for node in cluster.nodes.values()]
     assert sum(one != other for one, other in zip(before, after, strict=True)) == 1
-
-
-def test_requests_without_an_answer_for_some_nodes_neither_cut_a_step_off_nor_keep_others_waiting(
-    monkeypatch,
-):
-    async def step():
-        async with asyncio.timeout(BUDGET_SECONDS):
-            await cluster.turn()
-
-    async def directly(called, *given):
-        return called(*given)
-
-    # The virtual clock does not wait for threads.
-    monkeypatch.setattr(asyncio, "to_thread", directly)
-    cluster = MigCluster(cards=(1,) * 10)
-    cluster.slow = {f"n{number}" for number in range(9)}
-    for number in range(10):
-        cluster.add_pod(f"p{number}", "7g.40gb")
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        for _ in range(40):
-            runner.run(step())
-    assert [name for name in cluster.pods if node_of(cluster, name)] == ["p0"]
 
 
 @pytest.mark.parametrize("turns", range(4, 16, EVERY))
@@ -117,23 +83,6 @@ def test_two_controllers_that_take_turns_end_what_the_other_began(turns):
     assert sum(manager.refusals for manager in cluster.managers.values()) == 0
     asyncio.run(cluster.run(20))
     assert not any(CHANGE in node["metadata"]["annotations"] for node in cluster.nodes.values())
-
-
-@pytest.mark.parametrize("turns", range(1, 14, EVERY))
-def test_a_node_that_is_gone_in_the_midst_of_its_division_stops_nobody(turns):
-    cluster = MigCluster()
-    cluster.add_pod("p", "7g.40gb")
-    asyncio.run(cluster.run(turns))
-    del cluster.nodes["n0"], cluster.managers["n0"]
-    if "nodeName" in cluster.pods["p"]["spec"]:
-        del cluster.pods["p"]
-        cluster.add_pod("p", "7g.40gb")
-    asyncio.run(cluster.run(3))
-    for name in ("n0", "n1"):
-        cluster.add_node(name, "NVIDIA-A100-SXM4-40GB", 1)
-    cluster.add_pod("q", "3g.20gb")
-    asyncio.run(cluster.run(60))
-    assert {node_of(cluster, name) for name in "pq"} == {"n0", "n1"}
 
 
 def test_a_node_whose_cpu_goes_while_its_division_is_planned_is_not_cordoned():

@@ -5,8 +5,6 @@ import asyncio
 import pytest
 from prometheus_client import CollectorRegistry
 
-from cluster.kube_client import REQUEST_SECONDS
-from cluster.leader_loop import BUDGET_SECONDS
 from cluster.watch_health import WatchHealth
 from controller.node_agents.taint_loop import FIRST_PAUSE_SECONDS, GRACE_SECONDS, TaintLoop
 from controller.publish.metrics import ControllerMetrics
@@ -19,7 +17,6 @@ from testbed.process import WAIT_S
 from tests.cluster.fake_api import FakeApi, refusal, reply, talking_to
 from tests.cluster.fake_lease import Leading
 from tests.cluster.objects import node, pod, read_object
-from tests.service.virtual_time import VirtualTimeLoop
 
 TAINT = {"key": "clearml-injector.io/agent-not-ready", "effect": "NoSchedule"}
 ON_GPUS = read_agent_pods(
@@ -87,22 +84,6 @@ class Cluster:
         return [(path.rpartition("/")[2], body[-1]["op"]) for _, path, _, body in self.fake.asked]
 
 
-def test_a_node_that_no_agent_has_reported_from_is_held_at_once():
-    cluster = Cluster().add("new")
-    assert cluster.patches() == [("new", "add")]
-    [(_, path, _, body)] = cluster.fake.asked
-    assert path == "/api/v1/nodes/new"
-    assert body[-1] == {"op": "add", "path": "/spec/taints", "value": [TAINT]}
-
-
-def test_a_node_that_was_started_again_is_held_until_its_agent_has_reported_from_this_boot():
-    assert Cluster().add("n", boot="boot-2").report("n").patches() == [("n", "add")]
-    back = Cluster().add("n", {"key": "other", "effect": "NoExecute"}, TAINT, boot="boot-2")
-    back.report("n", boot="boot-2")
-    assert back.patches() == [("n", "remove")]
-    assert back.fake.asked[0][3][-1]["path"] == "/spec/taints/1"
-
-
 def left(*taints, offered="0", **more):
     """A node whose agent left, by its last report."""
     return Cluster().add("n", *taints, gpu=False, offered=offered, **more).report("n", registered=False)
@@ -116,7 +97,10 @@ PAUSED = {"nvidia.com/gpu.deploy.client": "paused-for-driver-upgrade"}
 @pytest.mark.parametrize(
     ("cluster", "steps", "patched"),
     [
+        pytest.param(Cluster().add("n"), [0.0], ADDED, id="new, no agent has reported"),
+        pytest.param(Cluster().add("n", boot="boot-2").report("n"), [0.0], ADDED, id="started again"),
         pytest.param(Cluster().add("n").report("n"), LATE, [], id="serves"),
+        pytest.param(Cluster().add("n").report("n", boot=""), LATE, [], id="serves, of an unknown boot"),
         pytest.param(Cluster().add("n", TAINT).report("n"), [0.0], REMOVED, id="serves again"),
         pytest.param(Cluster().add("n").report("n", registered=False), ON_TIME, [], id="rolling update"),
         pytest.param(Cluster().add("n").report("n", registered=False), LATE, ADDED, id="stays unregistered"),
@@ -189,28 +173,6 @@ def test_without_the_right_it_says_what_to_run_and_asks_later(capfd):
 def test_a_node_that_may_not_be_changed_stops_no_other(status):
     cluster = Cluster().add("a").add("b")
     assert cluster.patches(refusal(status), reply({})) == [("a", "add"), ("b", "add")]
-
-
-def test_nodes_that_hang_do_not_use_up_a_step():
-    cluster, patched = Cluster(), []
-    for name in "abcd":
-        cluster.add(name)
-
-    class Hangs:
-        async def request(self, _method, path, *, seconds=REQUEST_SECONDS, **_):
-            if path[-1] != "d":
-                await asyncio.sleep(seconds)
-                raise TimeoutError
-            patched.append(path[-1])
-
-    async def step():
-        given = Hangs(), cluster.store, Leading(), ControllerMetrics(cluster.registry), cluster.agents
-        async with asyncio.timeout(BUDGET_SECONDS):
-            await TaintLoop(*given, health=cluster.health, clock=lambda: 0.0).step()
-
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        runner.run(step())
-    assert patched == ["d"]
 
 
 def test_held_nodes_are_counted():

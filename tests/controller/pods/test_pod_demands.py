@@ -9,9 +9,7 @@ import pytest
 from controller.pods import pod_demands
 from controller.pods.pod_demands import READS_PER_SECOND, DemandsReader, PodDemands
 from controller.watch.resources import InjectedPod
-from kube.dra import CLAIM_NAME, NVIDIA_DRIVER, REQUEST_NAME
 from kube.scheduling import Constraints
-from ledger.claim_room import ClaimAsk
 from modes.claim_name import NamedShare
 from tests.cluster.objects import listed, pod
 from tests.controller.watch.test_ledger_store import Clock, seen_pod
@@ -23,7 +21,7 @@ class Api:
     """An API server with pods of any name, all of which demand one zone."""
 
     def __init__(self):
-        self.zone = "a"
+        self.zone, self.claims = "a", []
         self.asked = []
         self.error = None
 
@@ -33,7 +31,7 @@ class Api:
             raise self.error
         assert seconds == pod_demands.READ_SECONDS
         found = pod(query["fieldSelector"].removeprefix("metadata.name="), node=None)
-        found["spec"]["nodeSelector"] = {"zone": self.zone}
+        found["spec"] |= {"nodeSelector": {"zone": self.zone}, "resourceClaims": self.claims}
         return json.dumps(listed(found)).encode()
 
 
@@ -113,54 +111,13 @@ def test_what_is_kept_is_bounded_in_number_and_in_bytes(api, demands, clock):
     api.zone = "z" * pod_demands.MAX_BYTES
     api.asked.clear()
     clock.now += 1.0
-    assert of(demands, "large", "large") == [PodDemands("too long")] * 2
+    assert of(demands, "large", "large") == [PodDemands(None)] * 2
     assert len(api.asked) == 1
 
 
-class ClaimApi(Api):
-    """An API server with a pod that has a claim, or waits for one."""
-
-    def __init__(self, *, is_created=True, amount="60000Mi", name=CLAIM_NAME):
-        super().__init__()
-        self.name = name
-        self.is_created = is_created
-        self.amount = amount
-
-    async def request(self, _method, path, *, query=None, seconds=None):
-        self.asked.append(path)
-        if query is None and self.error is not None:
-            raise self.error
-        asked = {"deviceClassName": NVIDIA_DRIVER, "capacity": {"requests": {"memory": self.amount}}}
-        spec = {"devices": {"requests": [{"name": REQUEST_NAME, "exactly": asked}]}}
-        if path.endswith("/resourceclaims/x-claim"):
-            return json.dumps({"metadata": {"name": "x-claim", "namespace": "team"}, "spec": spec}).encode()
-        if "/resourceclaimtemplates/" in path:
-            return json.dumps({"spec": {"spec": spec}}).encode()
-        found = pod("x", node=None)
-        found["spec"]["nodeSelector"] = {"zone": self.zone}
-        found["spec"]["resourceClaims"] = [{"name": self.name, "resourceClaimTemplateName": "half"}]
-        created = [{"name": CLAIM_NAME, "resourceClaimName": "x-claim"}] if self.is_created else []
-        found["status"] = {"phase": "Pending", "resourceClaimStatuses": created}
-        return json.dumps(listed(found)).encode()
-
-
-def claims_of(demands, *names):
-    return of(demands, *names, claimed=(NamedShare(mib=60000),))
-
-
-def test_a_claim_is_read_with_the_demands_of_its_pod(clock):
-    api = ClaimApi()
-    claims = DemandsReader(api, clock)
-    first, second = claims_of(claims, "x", "x")
-    assert first is second
-    assert (first.claim.name, first.claim.asked) == ("x-claim", ClaimAsk(60000))
-    assert first.of_node == Constraints({"zone": "a"})
-    assert len(api.asked) == 2
-
-
-def test_a_pod_without_a_claim_of_ours_is_not_read_again_and_again(clock):
-    api = ClaimApi(name="own")
-    first, second = claims_of(DemandsReader(api, clock), "x", "x")
+def test_a_pod_without_a_claim_of_ours_is_not_read_again_and_again(api, demands):
+    api.claims = [{"name": "own", "resourceClaimTemplateName": "half"}]
+    first, second = of(demands, "x", "x", claimed=(NamedShare(mib=60000),))
     assert first is second
     assert first.claim.state == "unread"
     assert len(api.asked) == 1

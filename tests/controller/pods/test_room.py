@@ -8,10 +8,10 @@ from controller.pods.room import KEPT_SECONDS, RoomFinder, Walks
 from controller.watch.ledger_store import LedgerStore
 from kube.dra import DRIVER
 from kube.scheduling import Constraints
-from ledger.claim_room import ClaimAsk, room_of
+from ledger.claim_room import ClaimAsk
 from ledger.why_claim import ShareClaim
 from modes.gpu_kinds import EVERY_KIND, GpuKinds
-from tests.controller.cards import TAINT, with_cards
+from tests.controller.cards import with_cards
 from tests.controller.watch.test_ledger_store import Clock
 
 CLAIM = ShareClaim(state="waiting", driver=DRIVER, asked=ClaimAsk(60000, card_mib=81920))
@@ -28,13 +28,6 @@ def state():
 
 def find(state, demands=ANY, kinds=EVERY_KIND, finder=None):
     return asyncio.run((finder or RoomFinder(state)).cards(CLAIM, kinds, demands))
-
-
-def test_it_finds_what_a_search_of_all_cards_finds(state):
-    found = find(state)
-    assert found == room_of(DRIVER, CLAIM.asked, EVERY_KIND, state.ledger.cards, lambda _node: "")
-    assert (found.most_free_mib, found.has_room) == (51200, False)
-    assert [(each.device, each.reason) for each in found.left_out] == [("gpu-1", f"taint {TAINT}")]
 
 
 def test_nodes_that_take_no_pods_or_that_the_pod_excludes_are_left_out(state):

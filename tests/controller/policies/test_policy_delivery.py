@@ -92,7 +92,3 @@ def test_a_pod_that_cannot_be_touched_keeps_no_other_from_it_and_is_tried_again(
     done = asked(*first, *again, looks=3)
     assert done[-5:] == [touch("one", "7"), touch("two", "7"), LOOK, LIST, touch("one", "7")]
     assert "one is odd" in capfd.readouterr().err
-
-
-def test_a_config_map_that_cannot_be_read_touches_nobody():
-    assert asked(version("7"), refusal(404), version("7"), pods(), looks=3) == [LOOK, LOOK, LOOK, LIST]

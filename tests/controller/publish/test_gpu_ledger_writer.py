@@ -8,9 +8,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from controller.publish import gpu_ledger_writer as publishing_module
-from controller.publish.gpu_ledger_writer import WRITES_AT_ONCE, GpuLedgerWriter
+from controller.publish.gpu_ledger_writer import GpuLedgerWriter
 from controller.publish.metrics import ControllerMetrics
-from tests.cluster.fake_api import FakeApi, forever, refusal, reply, talking_to, watch
+from tests.cluster.fake_api import FakeApi, refusal, reply, talking_to, watch
 from tests.cluster.objects import event
 from tests.controller.replicas import until
 from tests.controller.watch.test_ledger_store import ready_state, seen_pod
@@ -36,14 +36,12 @@ class LedgersApi(FakeApi):
     Attributes:
         stored: By name.
         refusals: How many writes are refused from now on.
-        slow: Names whose writes are never answered.
     """
 
     def __init__(self, *stored):
         super().__init__()
         self.stored = {found["metadata"]["name"]: found for found in stored}
         self.refusals = 0
-        self.slow = set()
         self._watch = None
 
     async def _answer(self, head, reader, writer):
@@ -58,8 +56,6 @@ class LedgersApi(FakeApi):
             await watch(end=False)(writer)
         elif method == "GET":
             await reply({"items": list(self.stored.values()), "metadata": {"resourceVersion": "1"}})(writer)
-        elif name in self.slow:
-            await forever(writer)
         elif self.refusals:
             self.refusals -= 1
             await refusal(500)(writer)
@@ -197,16 +193,6 @@ async def rounds(writer):
     for _ in range(2):
         await until(lambda: not writer._changes._names)
         await asyncio.sleep(3 * publishing_module.SECONDS_BETWEEN_ROUNDS)
-
-
-async def test_slow_writes_hold_up_nobody_else():
-    names = [f"n{number}" for number in range(3 * WRITES_AT_ONCE)]
-    state, _ = ready_state(*names)
-    fake = LedgersApi()
-    fake.slow = set(names[: WRITES_AT_ONCE - 1])
-    async with publishing(fake, state):
-        await until(lambda: len(fake.stored) == len(names) - len(fake.slow))
-    assert fake.slow.isdisjoint(fake.stored)
 
 
 async def test_a_controller_whose_term_is_behind_says_so_once_and_writes_nothing():

@@ -74,16 +74,3 @@ async def test_a_rendering_is_kept_for_seconds_and_by_the_leader_alone():
     state.set_pod(held("c", 1))
     clock.now += KEPT_SECONDS
     assert [*found, await used()] == [["0"], ["0"], [], ["2"], ["3"]]
-
-
-def test_a_scrape_that_ends_early_leaves_the_next_one_to_walk():
-    metrics = GpuMetrics(store(), lambda: True, Clock())
-
-    async def main():
-        first = asyncio.create_task(metrics.text())
-        second = asyncio.create_task(metrics.text())
-        await asyncio.sleep(0)
-        first.cancel()
-        return await second
-
-    assert b'gpu="3",state="used"} 5' in asyncio.run(main())

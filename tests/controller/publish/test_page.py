@@ -4,6 +4,7 @@ import asyncio
 from types import SimpleNamespace
 
 import msgspec
+import pytest
 
 from controller.pods.pod_demands import PodDemands
 from controller.policies.watched_policies import WatchedPolicies
@@ -20,7 +21,6 @@ from ledger.why_claim import ShareClaim
 from modes.claim_name import NamedShare
 from modes.facts import QuotaWait
 from modes.resource_names import ResourceNames
-from modes.units import Gpu
 from tests.controller.cards import part, with_cards
 from tests.controller.watch.test_ledger_store import ready_state, seen_node, seen_pod
 from web.source import NodeNotes
@@ -71,34 +71,12 @@ def test_a_labelled_pod_waits_in_the_words_of_the_command():
     injected = InjectedPod(uid="1", asked="0.500", injected="default@1", lacks_slices=True, owner=owner)
     state.set_pod(msgspec.structs.replace(seen_pod("y"), injected=injected))
     [pending] = state.ledger.pending()
-    said = asyncio.run(waiting_reasons(state).of(pending)).text
-    assert said.startswith(
+    found = asyncio.run(waiting_reasons(state).of(pending))
+    assert found.cause == "needs 4 slices of a GPU"
+    assert found.text.startswith(
         'Pod team/y requested clearml-injector/fraction "0.500". Policy "default" gives it'
     )
-    assert "It needs 4 slices of GPU 0. Free now: a: 2." in said
-
-
-async def test_all_nodes_are_walked_once_for_pods_that_want_the_same_and_not_too_often_for_others():
-    state, clock = ready_state("a")
-    state.set_pod(seen_pod("x", node="a", takes=((0, 6),)))
-    for name, slices in (("w4", 4), ("v4", 4), ("w5", 5)):
-        state.set_pod(seen_pod(name, takes=((0, slices),)))
-    made, walks = waiting_reasons(state, clock=clock), []
-    walk = made._finder._walk_nodes
-    made._finder._walk_nodes = lambda wanted, demands: walks.append(wanted.amounts) or walk(wanted, demands)
-    pending = {each.name: each for each in state.ledger.pending()}
-
-    async def why(name):
-        return await made.of(pending[name])
-
-    first = [await why(name) for name in ("w4", "v4", "w5")]
-    clock.now += page.SECONDS_BETWEEN_WALKS
-    later = await why("w5")
-    assert first[0] == first[1]
-    assert first[0].text == later.text.replace("5 slices", "4 slices")
-    assert first[0].cause == "needs 4 slices of a GPU"
-    assert first[2].cause == "waits for slices; free slices are being searched"
-    assert walks == [((Gpu(0), 4),), ((Gpu(0), 5),)]
+    assert "It needs 4 slices of GPU 0. Free now: a: 2." in found.text
 
 
 def test_a_pod_whose_demands_are_not_known_yet_is_reported():
@@ -113,7 +91,7 @@ def test_a_pod_whose_demands_are_not_known_yet_is_reported():
     assert reported == ["waits for slices; free slices are being searched"]
 
     async def too_long(_pod):
-        return PodDemands("too long")
+        return PodDemands(None)
 
     [reported] = reasons(state, clock, "y", demands=too_long)
     assert reported.startswith("the pod's nodeSelector, affinity or tolerations are too long to compare")
@@ -129,14 +107,14 @@ def test_quotas_and_ages_are_those_of_policies_and_pods(tmp_path):
     assert facts.quotas() == (Quota("namespace", "team", 16),)
     assert facts.quotas() is facts.quotas()
     assert (facts.created("team", "x"), facts.created("team", "y")) == ("2026-01-01T00:00:00Z", "")
-    assert page.about(state, lambda: "", waiting_reasons(state), None).quotas() == ()
     (tmp_path / "default.yaml").write_text("broken: [")
     assert WatchedPolicies(tmp_path).quotas() == ()
 
 
-def test_a_node_is_held_by_the_taint_of_its_agent_and_its_gpus_are_unhealthy_by_the_report():
+def test_a_node_is_held_by_the_taint_of_its_agent_and_its_gpus_are_unhealthy_by_the_report(tmp_path):
     state, _ = ready_state("a", "b", "c")
-    notes = page.about(state, lambda: "leading", waiting_reasons(state), None).notes
+    policies = WatchedPolicies(tmp_path)
+    notes = page.about(state, lambda: "leading", waiting_reasons(state), policies).notes
     for name, key in (("a", AGENT_TAINT), ("b", "example.com/other")):
         known = seen_node(name)
         taints = (Taint(key, "NoSchedule"),)
@@ -222,25 +200,34 @@ def test_a_claim_that_got_its_card_since_it_was_read_does_not_wait_for_one():
     assert "Its claim holds 0.5 of gpu-0" in found.text
 
 
-def test_a_claim_that_is_not_known_yet_is_reported():
-    searched = "waits for a card; free cards are being searched"
-    assert reason_of_a_claim(claim_of=nothing_read).cause == searched
-    assert reason_of_a_claim(listed=False).cause == searched
+@pytest.mark.parametrize(
+    ("found", "cause"),
+    [
+        (None, "waits for a card; free cards are being searched"),
+        (
+            PodDemands(None, claim=CLAIM),
+            "its nodeSelector, affinity or tolerations are too long to compare",
+        ),
+        (
+            PodDemands(Constraints(), claim=ShareClaim(state="waiting", name="y-claim")),
+            "a claim: it is not known which cards have room",
+        ),
+        (
+            PodDemands(Constraints(), claim=ShareClaim(state="deleted", name="y-claim")),
+            "its claim was deleted",
+        ),
+    ],
+    ids=["not read yet", "too long", "of any cards", "deleted"],
+)
+def test_a_claim_that_is_not_known_yet_is_reported(found, cause):
+    async def claim_of(_pod):
+        return found
 
-    async def too_long(_pod):
-        return PodDemands("too long", claim=CLAIM)
+    assert reason_of_a_claim(claim_of=claim_of).cause.endswith(cause)
 
-    assert reason_of_a_claim(claim_of=too_long).cause.endswith("are too long to compare")
 
-    async def of_any_cards(_pod):
-        return PodDemands(Constraints(), claim=ShareClaim(state="waiting", name="y-claim"))
-
-    assert reason_of_a_claim(claim_of=of_any_cards).cause == "a claim: it is not known which cards have room"
-
-    async def deleted(_pod):
-        return PodDemands(Constraints(), claim=ShareClaim(state="deleted", name="y-claim"))
-
-    assert reason_of_a_claim(claim_of=deleted).cause == "its claim was deleted"
+def test_until_cards_are_listed_a_claim_waits_for_the_search():
+    assert reason_of_a_claim(listed=False).cause == "waits for a card; free cards are being searched"
 
 
 async def nothing_read(_pod):
@@ -261,7 +248,7 @@ def test_the_place_in_the_line_of_a_quota_is_told():
     state, clock = ready_state("a")
     for name in ("x", "y"):
         state.set_pod(seen_pod(name, node=None, quota_wait=QuotaWait("1")))
-    policies = SimpleNamespace(quotas_of=lambda *_: (Quota("namespace", "team", 0),))
-    made = waiting_reasons(state, policies=policies, clock=clock)
+    quotas = (Quota("namespace", "team", 0),)
+    made = waiting_reasons(state, quotas_of=lambda *_: quotas, clock=clock)
     found = [asyncio.run(made.of(pending)) for pending, _ in state.ledger.first_pending(5)]
     assert [each.place for each in found] == ["1 of 2", "2 of 2"]

@@ -9,11 +9,15 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from controller.pods import room
+from controller.pods.pod_demands import PodDemands
 from controller.pods.pod_findings import Finding
 from controller.publish import pod_events
 from controller.publish.metrics import ControllerMetrics
 from controller.publish.pod_events import PodEvents
-from kube.dra import CLAIM_NAME, DRIVER, REQUEST_NAME
+from kube.dra import DRIVER
+from kube.scheduling import Constraints
+from ledger.claim_room import ClaimAsk
+from ledger.why_claim import ShareClaim
 from modes.resource_names import ResourceNames
 from tests.cluster.events import KeptEvents
 from tests.cluster.fake_lease import Leading
@@ -155,11 +159,6 @@ def test_the_event_leaves_out_nodes_that_the_pods_own_demands_leave_out():
         f" 3 more nodes have {LEAVE_OUT}; GPU 0 of gpu-0 has 8 free: delete the pod and create it again to"
         " use it"
     )
-    nowhere = Stored(nodeSelector={"zone": "b"})
-    assert event_on(cluster(*full), nowhere)[1] == (
-        f"needs 4 slices of GPU 1 on a node with GPUs of 81920 MiB; 4 nodes have {LEAVE_OUT}; change these"
-        " if its manifest has them"
-    )
 
 
 @pytest.mark.parametrize("spec", [{"nodeName": "gpu-1"}, {"nodeSelector": {"zone": "z" * 20_000}}])
@@ -168,66 +167,27 @@ def test_a_pod_that_is_bound_by_now_or_demands_too_much_gets_no_event(spec):
     assert event_on(cluster(*full), Stored(**spec))[1] is None
 
 
-CLAIM = {
-    "metadata": {"name": "a-claim", "namespace": "team"},
-    "spec": {
-        "devices": {
-            "requests": [
-                {
-                    "name": REQUEST_NAME,
-                    "exactly": {
-                        "deviceClassName": DRIVER,
-                        "capacity": {"requests": {"share": "750k"}},
-                    },
-                }
-            ]
-        }
-    },
-}
+@pytest.mark.parametrize("error", [None, TimeoutError()], ids=["read", "not read"])
+def test_the_event_on_a_claim_names_its_amount_and_what_is_free_of_which_cards(monkeypatch, error):
+    async def demands(_api, _pod):
+        if error is not None:
+            raise error
+        return PodDemands(Constraints(), claim=THREE_QUARTERS)
 
-
-class WithClaim(Stored):
-    """An API server whose pod has a claim."""
-
-    def __init__(self, claim=CLAIM):
-        super().__init__(resourceClaims=[{"name": CLAIM_NAME, "resourceClaimTemplateName": "half"}])
-        self.found["status"] = {
-            "resourceClaimStatuses": [{"name": CLAIM_NAME, "resourceClaimName": "a-claim"}]
-        }
-        self.claim = claim
-
-    async def request(self, method, path, **more):
-        if path.endswith("/resourceclaims/a-claim"):
-            if self.error is not None:
-                raise self.error
-            return json.dumps(self.claim).encode()
-        return await super().request(method, path, **more)
-
-
-def event_on_claim(api, state=None):
-    """The Event on a pod whose claim no node can give; None if it gets none."""
-    state = state or with_cards(cluster())
+    monkeypatch.setattr(pod_events, "read_demands", demands)
+    api, state = Stored(), with_cards(cluster())
     asyncio.run(state.watched_offers.listed())
     asyncio.run(state.watched_claims.listed())
     events = events_of(api, state)
-    waiting = changed(has_claim=True, slices=None, gpu_index=None, lacks_cards=True)
-    state.set_pod(seen(waiting, takes=()))
+    state.set_pod(seen(changed(has_claim=True, slices=None, gpu_index=None, lacks_cards=True), takes=()))
     asyncio.run(write_next(events))
-    return events, (api.written.bodies[0]["message"] if api.written.bodies else None)
-
-
-def test_the_event_on_a_claim_names_its_amount_and_what_is_free_of_which_cards():
-    assert event_on_claim(WithClaim())[1] == (
+    said = (
         f"needs a claim of 0.75 of a card, offered by driver {DRIVER}. Cards that it accepts: 2, 1 of"
         " which is usable; none has enough room, the most free is 51200 of 81920 MiB on cards. Left out:"
         f" gpu-1 of cards (taint {TAINT}). It starts when pods that hold parts of these cards end."
     )
+    assert [each["message"] for each in api.written.bodies] == ([said] if error is None else [])
+    assert bool(events._noted) is (error is None), "else it is reported when the scheduler speaks again"
 
 
-def test_a_claim_that_cannot_be_read_is_reported_when_the_scheduler_speaks_again():
-    for claim in (CLAIM, {"spec": []}):
-        api = WithClaim(claim)
-        api.error = TimeoutError() if claim is CLAIM else None
-        events, said = event_on_claim(api)
-        assert said is None
-        assert not events._noted
+THREE_QUARTERS = ShareClaim(state="waiting", driver=DRIVER, asked=ClaimAsk(share=750_000))

@@ -1,9 +1,7 @@
 """Which gates the leader removes, and when: against an API server of a few lines, by the test's clock."""
 
 import pytest
-from prometheus_client import CollectorRegistry
 
-from controller.publish.metrics import ControllerMetrics
 from controller.quota_gates.gate_removal import GateRemoval
 from controller.quota_gates.loop import (
     KEEP_SECONDS,
@@ -14,15 +12,11 @@ from controller.quota_gates.loop import (
     SETTLE_SECONDS,
     QuotaGateLoop,
 )
-from controller.watch.ledger_store import LedgerStore
-from controller.watch.resources import pods
 from kube.names import QUOTA_GATE
 from ledger.placement_request import Quota
-from modes.resource_names import ResourceNames
-from tests.cluster.events import EventsOfSteps
-from tests.cluster.fake_api import FakeApi, refusal, reply, talking_to
-from tests.cluster.fake_lease import Leading
-from tests.cluster.objects import listed, pod, read_object
+from tests.cluster.fake_api import refusal, reply
+from tests.cluster.objects import listed, pod
+from tests.controller.world import World
 
 TEAM = Quota("namespace", "team", max_pods=1)
 NOTES = {"clearml-injector/injected": "default@1"}
@@ -63,16 +57,13 @@ class Policies:
         return self.quotas if namespace == "team" else ()
 
 
-class World:
-    """The loop after a new leader has settled, its ledger, its clock and its API server."""
+class GateWorld(World):
+    """The loop after a new leader has settled."""
 
-    def __init__(self, api, fake):
-        self.now, self.fake, self.leading, self.policies = 1000.0, fake, Leading(), Policies()
-        self.reason = None
-        self.state = LedgerStore(lambda: self.now)
-        self.events = EventsOfSteps(api)
+    def start(self):
+        self.policies = Policies()
         self.loop = QuotaGateLoop(
-            GateRemoval(api, self.events, ControllerMetrics(CollectorRegistry())),
+            GateRemoval(self.api, self.events, self.metrics),
             self.state,
             self.leading,
             self.policies,
@@ -81,20 +72,8 @@ class World:
         )
         self.state.ledger.line.state = "open"
 
-    def add(self, *made):
-        for each in made:
-            self.state.set_pod(read_object(pods(ResourceNames()), each))
-
     def end(self, name):
         self.state.remove_pod(("team", name))
-
-    async def step(self, *answers, after=0.0):
-        """Take one step with these answers; return what was requested."""
-        self.now += after
-        self.fake.script, self.fake.asked = list(answers), []
-        await self.loop.step()
-        await self.events.write_all()
-        return [(method, path) for method, path, _, _ in self.fake.asked]
 
     @property
     def used(self):
@@ -107,14 +86,20 @@ class World:
 
 @pytest.fixture
 async def world():
-    fake = FakeApi()
-    async with talking_to(fake) as api:
-        yield World(api, fake)
+    async with GateWorld.running() as world:
+        yield world
 
 
 async def test_the_gate_of_the_first_pod_is_removed_if_it_is_still_this_pods_and_it_is_told(world):
     world.add(waiting("b", second=1), waiting())
-    assert await world.step(*DONE) == [PATCH, EVENT]
+    counted = []
+
+    async def removed(writer):
+        counted.append((world.used, world.in_line))
+        await reply({})(writer)
+
+    assert await world.step(removed, DONE[1]) == [PATCH, EVENT]
+    assert counted == [(1, 1)], "it counts before the request is sent"
     (_, _, _, patch), (_, _, _, event) = world.fake.asked
     assert patch == [
         {"op": "test", "path": "/metadata/uid", "value": "a"},
@@ -130,33 +115,12 @@ async def test_the_gate_of_the_first_pod_is_removed_if_it_is_still_this_pods_and
     assert await world.step(*DONE) == [OTHER_PATCH, EVENT]
 
 
-async def test_a_pod_counts_before_the_request_is_sent(world):
-    counted = []
-    world.add(waiting())
-    original = world.loop._removal.remove
-
-    async def remove(key, wait):
-        counted.append((world.used, world.in_line))
-        return await original(key, wait)
-
-    world.loop._removal.remove = remove
-    await world.step(*DONE)
-    assert counted == [(1, 0)]
-
-
 async def test_an_event_of_the_watch_that_comes_late_lets_no_pod_wait_again(world):
     world.add(waiting(), waiting("b", second=1))
     await world.step(*DONE)
     world.add(waiting(resourceVersion="late"))
     assert (world.used, world.in_line) == (1, 1)
     assert await world.step() == []
-
-
-async def test_another_pod_of_the_same_name_waits_like_any_other(world):
-    world.add(waiting())
-    await world.step(*DONE)
-    world.add(waiting(uid="second"))
-    assert (world.used, world.in_line) == (0, 1)
 
 
 async def test_after_a_request_without_an_answer_the_pod_counts_and_the_request_is_repeated_first(world):
@@ -219,18 +183,6 @@ async def test_a_pod_that_the_api_server_does_not_let_go_stops_no_other_namespac
     asked += await world.step(*DONE, after=0.25)
     assert asked[:2] == [PATCH, ("PATCH", "/api/v1/namespaces/blue/pods/b")]
     assert world.state.ledger.line.state == "open"
-
-
-async def test_a_request_that_is_rejected_as_if_the_pod_had_changed_is_not_repeated_at_once(world):
-    world.add(waiting(), waiting("b", second=1, namespace="blue"))
-    assert await world.step(refusal(409, "Conflict"), reply(listed(waiting())), *DONE) == [
-        PATCH,
-        READ,
-        ("PATCH", "/api/v1/namespaces/blue/pods/b"),
-        ("POST", "/api/v1/namespaces/blue/events"),
-    ]
-    assert await world.step(after=1) == []
-    assert await world.step(*DONE, after=REFUSED_SECONDS) == [PATCH, EVENT]
 
 
 async def test_one_namespace_whose_gates_cannot_be_removed_stops_no_other(world):

@@ -6,21 +6,17 @@ from datetime import UTC, datetime
 import pytest
 
 from controller.use.history_loop import SAVE_SECONDS, STEP_SECONDS, UseHistoryLoop
-from controller.use.store import HISTORY, UseStore
-from controller.watch.gpu_node import gpu_nodes
-from controller.watch.ledger_store import LedgerStore
-from controller.watch.resources import nodes, pods
+from controller.use.store import UseStore
 from kube.dra import DRIVER
+from kube.names import USE_HISTORY_KEY as HISTORY
 from ledger.claimed_cards import CardClaim
 from modes.claim import ClaimedShare
 from modes.fraction import Fraction
-from modes.resource_names import ResourceNames
-from tests.cluster.fake_api import FakeApi, refusal, reply, talking_to
-from tests.cluster.fake_lease import Leading
-from tests.cluster.objects import claiming, node, pod, read_object
+from tests.cluster.fake_api import refusal, reply
+from tests.cluster.objects import claiming, node, pod
 from tests.controller.cards import offer, part
+from tests.controller.world import World
 
-NAMES = ResourceNames()
 STORE = "/api/v1/namespaces/ours/configmaps/use"
 READ, WRITE = ("GET", STORE), ("PATCH", STORE)
 OK = reply({})
@@ -34,31 +30,24 @@ def report(**more):
     return {"metadata": {"name": "gpu-0", "resourceVersion": "1"}, "status": status}
 
 
-class World:
-    """A node with one pod, the loop, its clock and its API server."""
+class HistoryWorld(World):
+    """A node with one pod."""
 
-    def __init__(self, api, fake):
-        self.now, self.fake, self.api, self.leading = 1000.0, fake, api, Leading()
-        self.state = LedgerStore(lambda: self.now)
-        self.state.set_node(read_object(nodes(NAMES), node("gpu-0")))
+    def start(self):
+        self.add_node(node("gpu-0"))
         notes = {"clearml-injector/injected": "default@1", "clearml-injector/slices": "4"}
         self.pod = pod("a", annotations=notes, labels={"clearml-injector/fraction": "0.500"})
-        self.state.set_pod(read_object(pods(NAMES), self.pod))
-        self.state.set_agent(read_object(gpu_nodes(), report()))
+        self.add(self.pod)
+        self.report(report())
         self.restart()
 
     def restart(self):
         """Another replica leads: only what is stored is left."""
-        store = UseStore(self.api, "ours", "use")
-        self.loop = UseHistoryLoop(
-            store, self.state, self.leading, clock=lambda: self.now, now=lambda: self.now
-        )
+        store, clock = UseStore(self.api, "ours", "use"), lambda: self.now
+        self.loop = UseHistoryLoop(store, self.state, self.leading, clock=clock, now=clock)
 
     async def after(self, seconds, *answers):
-        self.now += seconds
-        self.fake.script, self.fake.asked = list(answers), []
-        await self.loop.step()
-        return [(method, path) for method, path, _, _ in self.fake.asked]
+        return await self.step(*answers, after=seconds)
 
     @property
     def written(self):
@@ -68,9 +57,8 @@ class World:
 
 @pytest.fixture
 async def world():
-    fake = FakeApi()
-    async with talking_to(fake) as api:
-        yield World(api, fake)
+    async with HistoryWorld.running() as world:
+        yield world
 
 
 async def test_the_history_is_saved_at_once_then_from_time_to_time(world):
@@ -87,9 +75,9 @@ async def test_a_claim_is_kept_in_mib_of_its_card(world):
     world.state.watched_offers.set(offer("gpu-0"))
     world.state.watched_claims.set(CardClaim("team", "c", "a", (part("gpu-0", 40960, "gpu-0"),)))
     share = ClaimedShare(DRIVER, Fraction(4, 8))
-    world.state.set_pod(read_object(pods(NAMES), claiming(world.pod, share)))
+    world.add(claiming(world.pod, share))
     card = {"index": 0, "uuid": "GPU-gpu-0-0", "memoryMiB": 81920, "healthy": True}
-    world.state.set_agent(read_object(gpu_nodes(), report(gpus=[card], offer="dra")))
+    world.report(report(gpus=[card], offer="dra"))
     await world.after(0, OK, OK)
     [owner] = json.loads(world.written)["owners"]
     assert (owner["size"], owner["held"], owner["enough"]) == ([81920, True], 40960, 9000)

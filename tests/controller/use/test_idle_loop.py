@@ -4,28 +4,20 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from controller.policies.idle_shares import IdleShares
-from controller.publish.metrics import ControllerMetrics
 from controller.use.eviction import IdleEviction
 from controller.use.idle_loop import HELD_SECONDS, MAX_EVICTED, IdleLoop
 from controller.use.store import WARNINGS, UseStore
-from controller.watch.gpu_node import gpu_nodes
-from controller.watch.ledger_store import LedgerStore
-from controller.watch.resources import nodes, pods
 from kube.dra import DRIVER
 from modes.claim import ClaimedShare
 from modes.fraction import Fraction
-from modes.resource_names import ResourceNames
 from policies.model.effective import IdleRule
-from tests.cluster.events import EventsOfSteps
-from tests.cluster.fake_api import FakeApi, refusal, reply, talking_to
-from tests.cluster.fake_lease import Leading
-from tests.cluster.objects import claiming, listed, node, pod, read_object
+from tests.cluster.fake_api import refusal, reply
+from tests.cluster.objects import claiming, listed, node, pod
 from tests.controller.cards import offer
+from tests.controller.world import World
 
-NAMES = ResourceNames()
 RULE = IdleRule(600, evicts=True, grace_seconds=300)
 NOTES = {"clearml-injector/injected": "default@1", "clearml-injector/slices": "4"}
 POD = "/api/v1/namespaces/team/pods"
@@ -66,43 +58,32 @@ def report(measured, idle_since, pods=("a",)):
     return {"metadata": {"name": "gpu-0", "resourceVersion": "1"}, "status": status}
 
 
-class World:
-    """A node with one pod, the loop, its clock and its API server."""
+class IdleWorld(World):
+    """A node with one pod."""
 
-    def __init__(self, api, fake):
-        self.now, self.fake, self.leading, self.why = 1000.0, fake, Leading(), None
-        self.state = LedgerStore(lambda: self.now)
-        self.events = EventsOfSteps(api)
-        self.state.set_node(read_object(nodes(NAMES), node("gpu-0")))
-        self.state.set_pod(read_object(pods(NAMES), idle_pod()))
-        self.rule, self.api, self.pods = RULE, api, ("a",)
+    def start(self):
+        self.rule, self.pods = RULE, ("a",)
+        self.add_node(node("gpu-0"))
+        self.add(idle_pod())
         self.restart()
 
     def restart(self):
         """Another replica leads: only what is stored is left."""
-        metrics = ControllerMetrics(CollectorRegistry())
         self.loop = IdleLoop(
-            IdleEviction(self.api, self.events, self.leading, metrics),
+            IdleEviction(self.api, self.events, self.leading, self.metrics),
             UseStore(self.api, "ours", "use"),
             self.state,
             IdleShares(self.state, lambda *_: self.rule),
             self.leading,
-            metrics=metrics,
-            reason_not_to_lead=lambda: self.why,
+            metrics=self.metrics,
+            reason_not_to_lead=lambda: self.reason,
             clock=lambda: self.now,
         )
 
     async def reported(self, measured, *answers, idle_since=100):
         """The agent's next report arrives; return what was asked in the step after it."""
-        self.state.set_agent(read_object(gpu_nodes(), report(measured, idle_since, self.pods)))
-        return await self.after(10, *answers)
-
-    async def after(self, seconds, *answers):
-        self.now += seconds
-        self.fake.script, self.fake.asked = list(answers), []
-        await self.loop.step()
-        await self.events.write_all()
-        return [(method, path) for method, path, _, _ in self.fake.asked]
+        self.report(report(measured, idle_since, self.pods))
+        return await self.step(*answers, after=10)
 
     async def warned(self):
         """Let the agent report until the pod was warned, on the report of second 860."""
@@ -113,9 +94,8 @@ class World:
 
 @pytest.fixture
 async def world():
-    fake = FakeApi()
-    async with talking_to(fake) as api:
-        yield World(api, fake)
+    async with IdleWorld.running() as world:
+        yield world
 
 
 async def test_an_idle_pod_is_warned_then_evicted_once_after_the_grace(world):
@@ -137,7 +117,7 @@ async def test_an_idle_pod_is_warned_then_evicted_once_after_the_grace(world):
 async def test_an_idle_pod_with_a_claim_is_warned_too_and_counts_as_eighths_of_its_card(world):
     share = ClaimedShare(DRIVER, Fraction.of_memory(30720, 8), (81920,))
     world.state.watched_offers.set(offer("gpu-0"))
-    world.state.set_pod(read_object(pods(NAMES), claiming(idle_pod(), share)))
+    world.add(claiming(idle_pod(), share))
     await world.warned()
     assert [(each.key, each.slices) for each in world.loop._idle.on_node("gpu-0")] == [(("team", "a"), 3)]
 
@@ -160,10 +140,10 @@ async def test_nobody_is_evicted_whose_warning_was_not_stored(world):
 
 async def test_a_silent_agent_evicts_nobody(world):
     await world.warned()
-    world.why = "not now"
+    world.reason = "not now"
     assert await world.reported(1200) == []
-    world.why = None
-    assert await world.after(10) == await world.after(1000) == []
+    world.reason = None
+    assert await world.step(after=10) == await world.step(after=1000) == []
 
 
 async def test_a_kernel_after_the_warning_keeps_the_pod_and_it_is_warned_again(world):
@@ -205,7 +185,7 @@ async def test_a_replica_that_does_not_lead_asks_nothing(world):
 
 @pytest.mark.parametrize("change", [{"annotations": {}}, {"creationTimestamp": time(500)}])
 async def test_pods_that_are_not_ours_or_that_replaced_an_idle_one_are_not_idle(world, change):
-    world.state.set_pod(read_object(pods(NAMES), idle_pod(**change)))
+    world.add(idle_pod(**change))
     assert await world.reported(800) == await world.reported(860) == []
     assert world.loop._idle.on_node("gpu-0") == []
 
@@ -225,14 +205,14 @@ WAITING = {"state": {"waiting": {"reason": "ContainerCreating"}}}
     ],
 )
 async def test_time_before_all_containers_started_is_not_idle(world, status):
-    world.state.set_pod(read_object(pods(NAMES), idle_pod(status=status)))
+    world.add(idle_pod(status=status))
     assert await world.reported(800) == await world.reported(860) == await world.reported(1099) == []
     assert world.loop._idle.on_node("gpu-0") == []
 
 
 async def test_a_pod_whose_containers_started_long_ago_is_idle(world):
     status = {"phase": "Running", "containerStatuses": [container(90), container(500)]}
-    world.state.set_pod(read_object(pods(NAMES), idle_pod(status=status)))
+    world.add(idle_pod(status=status))
     await world.reported(1099)
     assert world.loop._idle.on_node("gpu-0") == []
     await world.reported(1100, reply({"data": {}}))
@@ -255,7 +235,7 @@ async def test_stored_warnings_of_another_form_count_as_none(world):
 async def test_pods_that_may_not_be_evicted_do_not_keep_others_from_it(world):
     world.pods = tuple([f"p{number:02}" for number in range(8 * MAX_EVICTED)])
     for each in world.pods:
-        world.state.set_pod(read_object(pods(NAMES), idle_pod(each)))
+        world.add(idle_pod(each))
     warned = {each: [100, 860] for each in world.pods}
     await world.reported(1200, reply({"data": {WARNINGS: json.dumps(warned)}}))
     tried = []
@@ -272,14 +252,14 @@ async def test_a_namespace_with_many_idle_pods_does_not_keep_others_from_their_t
     found = report(1200, 100, [name for name, _ in names])
     found["status"]["usage"]["containers"][-1]["namespace"] = "other"
     for name, namespace in names:
-        world.state.set_pod(read_object(pods(NAMES), idle_pod(name, namespace=namespace)))
+        world.add(idle_pod(name, namespace=namespace))
     warned = {name: [100, 860] for name, _ in names}
-    world.state.set_agent(read_object(gpu_nodes(), found))
-    await world.after(10, reply({"data": {WARNINGS: json.dumps(warned)}}))
+    world.report(found)
+    await world.step(reply({"data": {WARNINGS: json.dumps(warned)}}), after=10)
     found["status"]["usage"]["measured"] = time(1260)
-    world.state.set_agent(read_object(gpu_nodes(), found))
+    world.report(found)
     answers = [refusal(404, "gone")] * MAX_EVICTED
-    assert ("GET", "/api/v1/namespaces/other/pods") in await world.after(10, *answers)
+    assert ("GET", "/api/v1/namespaces/other/pods") in await world.step(*answers, after=10)
 
 
 def evictions(asked):

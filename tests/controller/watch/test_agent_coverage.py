@@ -2,7 +2,7 @@
 
 import json
 
-from controller.watch.agent_coverage import Coverage, read_agent_pods
+from controller.watch.agent_coverage import read_agent_pods
 from kube.scheduling import Taint
 
 OURS = Taint("clearml-injector.io/agent-not-ready", "NoSchedule")
@@ -10,7 +10,7 @@ OTHER = Taint("dedicated", "NoSchedule", "gpu")
 
 
 def covers(pods, *taints, **labels):
-    return Coverage(read_agent_pods(pods)).covers("n", labels, taints)
+    return read_agent_pods(pods).covers("n", labels, taints)
 
 
 def test_the_daemon_set_covers_what_its_pods_select_and_tolerate():

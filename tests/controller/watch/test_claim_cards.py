@@ -1,7 +1,5 @@
 """The cards that a DRA driver offers, as claims of shares take them: only whole cards."""
 
-import json
-
 import pytest
 
 from agent.dra.resource_slice import OfferedCard, devices_of, manifest
@@ -9,7 +7,7 @@ from agent.gpu import Gpu
 from controller.watch.claim_cards import offered_slices
 from kube.dra import DRIVER, NVIDIA_DRIVER
 from ledger.claimed_cards import ClaimableCard, OfferedSlice
-from tests.cluster.objects import listed, read_object
+from tests.cluster.objects import read_object
 
 
 def gpu(uuid, kind="gpu", **more):
@@ -51,9 +49,8 @@ def test_a_slice_as_the_agent_writes_it():
 def test_a_card_of_the_agents_driver_without_a_possible_size_is_none_or_has_no_memory(attribute):
     device = {"name": "gpu-0", "attributes": {"type": {"string": "gpu"}} | attribute}
     shared = device | {"capacity": {"share": {"value": "1M"}}}
-    data = json.dumps(listed(resource_slice("s", device, shared, driver=DRIVER))).encode()
-    found, _ = offered_slices().reader.read_list(data)
-    assert [[card.mib for card in each.cards] for each in found] == ([] if attribute else [[0]])
+    found = read(device, shared, driver=DRIVER)
+    assert found is None if attribute else [card.mib for card in found.cards] == [0]
 
 
 def test_a_card_that_one_claim_takes_whole():
@@ -93,16 +90,6 @@ def test_texts_can_be_printed():
     assert (card.uuid, card.model) == ("GPU-?", "A??[31m")
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        resource_slice("s", gpu("GPU-0") | {"capacity": {"memory": {"value": "-1Gi"}}}),
-        resource_slice("s", gpu("GPU-0") | {"capacity": {"memory": {"value": 7}}}),
-        resource_slice("s", gpu("GPU-0") | {"capacity": {"memory": {"value": "8191Pi"}}}),
-    ],
-    ids=["negative", "a number", "more than any card has"],
-)
-def test_one_that_cannot_be_read_hides_no_other(wrong):
-    data = listed(wrong, resource_slice("t", gpu("GPU-1")))
-    found, _ = offered_slices().reader.read_list(json.dumps(data).encode())
-    assert [each.name for each in found] == ["t"]
+@pytest.mark.parametrize("amount", ["-1Gi", 7, "8191Pi"], ids=["negative", "a number", "too large"])
+def test_one_with_an_amount_that_no_card_has_is_not_read(amount):
+    assert read(gpu("GPU-0") | {"capacity": {"memory": {"value": amount}}}) is None

@@ -9,7 +9,6 @@ import pytest
 from controller.watch.gpu_node import (
     AgentReport,
     ReportedUses,
-    UnlimitedContainer,
     gpu_nodes,
     with_report,
 )
@@ -48,14 +47,6 @@ def card(index, mib, **more):
 
 def read(gpus, **status):
     return gpu_nodes().reader.read_event(line(gpus, **status)).item
-
-
-def test_what_runs_without_its_limiter_is_read():
-    one = {"namespace": "team", "pod": "train", "container": "main", "gpu": 1, "memoryMiB": 5120}
-    found = read([], unlimited={"count": 3, "containers": [one]}).unlimited
-    assert found.count == 3
-    assert found.containers == (UnlimitedContainer("team", "train", "main", 1, 5120),)
-    assert read([]).unlimited.count == 0
 
 
 USE = {
@@ -118,13 +109,6 @@ def test_a_card_that_stays_whole_is_none_to_share_and_holds_the_audit_up_for_nob
     assert not read([card(1, 81920, whole=True)]).has_healthy_cards
 
 
-def test_a_node_that_nothing_labels_with_its_memory_takes_pods_beside_its_agents_report(store):
-    node = NodeFact(name="mixed", gpus=((0, 8), (1, 8)), slices_per_gpu=8)
-    store.set_node(SeenNode(node, "uid-1"))
-    store.set_agent(msgspec.structs.replace(SAYS, is_registered=True))
-    assert placed(store, writes_limits=False).node == "mixed"
-
-
 def test_cards_are_read_by_index_without_those_in_mig_mode():
     assert read([card(1, 81920), card(0, 40960), card(2, 1, mig=True)]).cards == ((0, 40960), (1, 81920))
 
@@ -165,13 +149,6 @@ def test_names_of_cards_that_are_gone_count_nothing_until_they_are_back(store, r
     assert [gpu.index for gpu in store.ledger.node("mixed").gpus] == [0, 1, 2, 3]
 
 
-def test_where_all_cards_are_in_mig_mode_no_name_of_theirs_is_left(store):
-    nothing = msgspec.structs.replace(NODE, gpus=((0, 0), (1, 0)))
-    store.set_node(SeenNode(nothing, "uid-1"))
-    store.set_agent(read([card(0, 40960, mig=True)]))
-    assert store.ledger.node("mixed") is None
-
-
 @pytest.mark.parametrize(
     "gpus",
     [
@@ -183,14 +160,6 @@ def test_where_all_cards_are_in_mig_mode_no_name_of_theirs_is_left(store):
 )
 def test_an_object_that_is_not_sound_counts_nothing(gpus):
     assert read(gpus) is None
-
-
-def test_an_object_that_is_gone_leaves_the_label(store):
-    store.set_node(SeenNode(NODE, "uid-1"))
-    store.set_agent(SAYS)
-    store.watched_cards.remove(("", "mixed"))
-    assert [gpu.memory_mib for gpu in store.ledger.node("mixed").gpus] == [None, None]
-    assert placed(store).gpu_mib == 40960
 
 
 def by_agent(store, slices=4):

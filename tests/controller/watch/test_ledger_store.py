@@ -106,15 +106,6 @@ def test_a_reservation_does_not_end_while_its_pod_may_have_come_unheard_of():
     assert state.ledger.reservations == 1
 
 
-def test_a_new_list_takes_away_what_is_not_in_it():
-    state, _ = ready_state("a", "b")
-    state.set_pod(seen_pod("x", node="a"))
-    asyncio.run(state.watched_pods.replace(pages([seen_pod("y", node="b")])))
-    asyncio.run(state.watched_nodes.replace(pages([seen_node("b")])))
-    assert list(state.pods) == [("team", "y")]
-    assert [found.name for found in state.ledger.view().nodes] == ["b"]
-
-
 def test_a_node_state_tells_what_room_is_left():
     state, _ = ready_state("a")
     state.set_pod(seen_pod("x", node="a", cpu_milli=1000, memory_bytes=1024))
@@ -142,18 +133,6 @@ def test_claims_change_only_the_nodes_whose_cards_they_hold():
     state.watched_offers.remove(("", "cards-slice"))
     assert changes.take() == ["cards"]
     assert state.ledger.node("cards") is None
-
-
-def test_a_node_with_cards_only_is_in_the_ledger_and_no_webhook_places_on_it():
-    state, _ = ready_state()
-    with_cards(state)
-    view = state.ledger.node("cards")
-    assert (view.gpus, view.slices_per_gpu, view.used) == ((), 0, 0)
-    assert [(card.device, card.claimed_mib, card.free_mib) for card in view.cards] == [
-        ("gpu-0", 30720, 51200),
-        ("gpu-1", 0, 0),
-    ]
-    assert state.node_state("cards") is None
 
 
 def test_a_node_of_both_kinds_shows_both_and_webhooks_get_only_its_slices():
