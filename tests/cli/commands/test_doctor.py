@@ -231,26 +231,3 @@ def test_the_agents_pod_says_what_it_waits_for(ask, status, text):
     ]
     ended, _ = ask({**OBJECTS, f"{OWN}/pods": {"items": [pod]}, f"{OWN}/events": {"items": events}})
     assert level_of(ended, text) == "failed"
-
-
-def test_an_agent_without_rights_is_explained_by_its_log(ask):
-    pod = agent_pod("fraction-injector-agent-a", status_of(Ready="True"))
-    refused = {"event": "node facts are not written", "error": "the API server answered 403: x"}
-    said = [
-        {"level": "warning", "event": "other", "error": "before"},
-        {"level": "warning", **refused},
-        {"level": "info", "event": "registered"},
-    ]
-    log = "\n".join(["no JSON", *map(json.dumps, said), "{"])
-    path = f"{OWN}/pods/fraction-injector-agent-a/log"
-    silent = {**OBJECTS, f"{OWN}/pods": {"items": [pod]}, GPU_NODES: {"items": []}}
-    ended, api = ask({**silent, path: log})
-    what = "its agent logs: node facts are not written: the API server answered 403: x -- check the rights"
-    assert level_of(ended, what) == "failed"
-    [query] = [query for _, asked, query, _ in api.asked if asked == path]
-    assert query["container"] == "agent"
-    for unread in (ApiError(403, "no"), ApiError(502, "the kubelet is away"), TimeoutError()):
-        ended, _ = ask({**silent, path: unread})
-        assert level_of(ended, "no agent has reported from this node yet") == "failed"
-    _, api = ask({**OBJECTS, f"{OWN}/pods": {"items": [pod]}})
-    assert path not in [asked for _, asked, *_ in api.asked]
