@@ -44,8 +44,8 @@ def printed(*arguments, **options):
 
 
 def test_the_last_line_is_the_total():
-    assert printed()[-1] == "total: 8 of 22 slices free, on 3 GPUs of 2 nodes"
-    assert printed("--node", "cpu-*")[-1] == "total: 8 of 8 slices free, on 1 GPUs of 1 node"
+    assert printed()[-1] == "total: 8 of 22 slices free, on 2 nodes"
+    assert printed("--node", "cpu-*")[-1] == "total: 8 of 8 slices free, on 1 node"
     assert printed("--node", "none") == ["no GPUs to show"]
 
 
@@ -54,9 +54,9 @@ def test_what_is_longer_than_the_screen_is_shown_by_node(height, by_node):
     drawn = _lines(SOME, os.terminal_size((100, height)), wide=False, watch=False)
     found = list(map(plain, drawn))
     whole = [
-        "NODE PRODUCT GPUS FREE PODS",
-        "gpu-0 not usable H100 2 0 of 14 slices free 3",
-        "cpu-7 no memory label ? 1 8 of 8 slices free 0",
+        "NODE PRODUCT FREE PODS",
+        "gpu-0 not usable H100 0 of 14 slices free 3",
+        "cpu-7 no memory label ? 8 of 8 slices free 0",
         "waits: team/d for 8 of GPU 0",
         "each GPU: --node NAME, or --output wide",
     ]
