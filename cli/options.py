@@ -151,19 +151,15 @@ def namespace_of(kubeconfig: Path | None, context: str | None = None) -> str:
         with contextlib.suppress(OSError):
             return POD_NAMESPACE.read_text().strip()
         return DEFAULT_NAMESPACE
-    from cli.kubernetes_yaml import UnusableTextError, read_documents  # noqa: PLC0415 see above
+    import yaml  # noqa: PLC0415 see above
 
     try:
-        [found, *_] = [*read_documents(kubeconfig.read_bytes()), None]
-    except (OSError, UnusableTextError):
-        return DEFAULT_NAMESPACE
-    found = found if isinstance(found, dict) else {}
-    wanted = found.get("current-context") if context is None else context
-    listed = found.get("contexts")
-    named = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
-    settings = next((each.get("context") for each in named if each.get("name") == wanted), None)
-    namespace = settings.get("namespace") if isinstance(settings, dict) else None
-    return namespace if isinstance(namespace, str) and namespace else DEFAULT_NAMESPACE
+        found = yaml.safe_load(kubeconfig.read_bytes())
+        wanted = found["current-context"] if context is None else context
+        [settings] = [each["context"] for each in found["contexts"] if each["name"] == wanted]
+        return settings.get("namespace") or DEFAULT_NAMESPACE
+    except (OSError, yaml.YAMLError, LookupError, TypeError, ValueError, AttributeError):
+        return DEFAULT_NAMESPACE  # who connects says what is wrong with the file
 
 
 def fail(message: str) -> NoReturn:
