@@ -19,14 +19,12 @@ import msgspec
 from baremetal import supervisor
 from baremetal.job import CACHE, MARK, JobFile
 from baremetal.supervisor import BEGUN, EXIT, JOB, LOG, SESSION, boot_id, removed, start_time, stat_of, take
-from service.log import get_logger
 
 SYSTEMD = Path("/run/systemd/system")
 """Is there where systemd runs the machine."""
 MANAGER = () if os.geteuid() == 0 else ("--user",)
 _PATIENCE = 30
 """Seconds in which systemd answers: the runner waits for it."""
-_GONE_OR_HIDDEN = (FileNotFoundError, ProcessLookupError, PermissionError)
 _SCOPE = ("systemd-run", *MANAGER, "--scope", "--quiet", "--collect")
 
 
@@ -116,7 +114,7 @@ class Attempt:
         for pid in found:
             with contextlib.suppress(OSError):  # it has ended, or is another user's
                 os.kill(pid, signal.SIGKILL)
-        return not found and self._clean_up()
+        return not found and self._has_no_container()
 
     def _processes(self, session: str, since: int) -> Iterator[int]:
         """Yield what carries its mark, or is of its session and not older than it."""
@@ -124,7 +122,7 @@ class Attempt:
         # The number may be another session's by now: then only the mark tells.
         is_ours = start_time(int(session)) in (None, since)
         for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()]:  # noqa: PTH208
-            with contextlib.suppress(*_GONE_OR_HIDDEN):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
                 if (fields := stat_of(pid)) is None:
                     continue
                 in_session = is_ours and fields[SESSION] == session and (start_time(pid) or 0) >= since
@@ -133,13 +131,10 @@ class Attempt:
 
     def _kill_scope(self) -> None:
         kill = ["systemctl", *MANAGER, "kill", "--signal=SIGKILL", self._unit]
-        try:  # what has ended is no unit: that it fails says nothing
+        with contextlib.suppress(subprocess.TimeoutExpired):  # what has ended is no unit: it may fail
             subprocess.run(kill, capture_output=True, check=False, timeout=_PATIENCE)  # noqa: S603
-        except subprocess.TimeoutExpired:
-            get_logger("attempt").warning("systemd does not answer", unit=self._unit)
 
-    def _clean_up(self) -> bool:
-        """Remove its container, if it is one."""
+    def _has_no_container(self) -> bool:
         try:
             cleanup = json.loads((self.folder / JOB).read_bytes())["cleanup"]
         except (OSError, ValueError):
@@ -151,5 +146,4 @@ class Attempt:
         self.folder.mkdir(parents=True, exist_ok=True)
         if not (self.folder / BEGUN).exists() and take(self.folder, {}):
             return {}
-        found: dict[str, Any] = json.loads((self.folder / BEGUN).read_bytes())
-        return found
+        return dict(json.loads((self.folder / BEGUN).read_bytes()))

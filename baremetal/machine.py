@@ -80,14 +80,11 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
                 free[index] -= self.slices_of(task)
         return free
 
-    def ledger(self, running: Iterable[Task], waiting: Iterable[Task] = ()) -> Ledger:
-        """Return a ledger with the machine as its node, and tasks as pods."""
-        made = Ledger()
-        self.write_to(made, running, waiting)
-        return made
-
     def write_to(self, ledger: Ledger, running: Iterable[Task], waiting: Iterable[Task]) -> None:
-        """Replace what a ledger has; waiting tasks of queues that are not served are left out."""
+        """Put the machine as a node, and tasks as pods, in the place of what a ledger has.
+
+        Waiting tasks of queues that are not served are left out.
+        """
         slices = {queue.name: queue.fraction.slices for queue in self.queues}
         held = [(task, self.slices_of(task)) for task in running]
         pods = [_pod(task, self.name, tuple([(at, each) for at in task.indices])) for task, each in held]
@@ -98,10 +95,6 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     def slices_of(self, task: Task) -> int:
         """Return the slices of each card that a task holds, also of one that began when cards had others."""
         return -(-task.slices * self.slices_per_gpu // task.slices_per_gpu)
-
-    def indices_of(self, task: Task) -> tuple[int, ...]:
-        """Return the driver's numbers of those cards of a task that are given."""
-        return tuple(card.index for card in self.cards if card.uuid in task.gpus)
 
     def usage(self, running: Iterable[Task]) -> str:
         """Return one line: how much of the machine is in use."""

@@ -38,8 +38,6 @@ from service.log import get_logger
 KEEP_SECONDS = 30 * 86400.0
 """Tasks that ended earlier are forgotten, with their logs."""
 FORGET_SECONDS, RETRY_SECONDS, CHECK_SECONDS, POLL_SECONDS = 3600.0, 5.0, 5.0, 0.5
-LOCK_TRIES, LOCK_PAUSE_SECONDS = 20, 0.1
-"""`tasks` and `doctor` hold the lock for a moment, to see whether a runner does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,17 +70,11 @@ def run_machine(options: RunnerOptions, source: Callable[[], Nvml]) -> None:
     """
     try:
         folder, lock = own_folder(options.state), NodeLock(options.state, LOCK)
-        if not any(_tries(lock)):
+        if not lock.take():
             raise CannotRunError(f"another runner works in {options.state}")
         _Process(options, folder, source()).run()
     except (OSError, ValueError, UntrustedError, StoreError, GpuSourceError, CdiError, ClearmlError) as error:
         raise CannotRunError(str(error)) from error
-
-
-def _tries(lock: NodeLock) -> Iterator[bool]:
-    for _ in range(LOCK_TRIES):
-        yield lock.take()
-        time.sleep(LOCK_PAUSE_SECONDS)
 
 
 class _Process:
@@ -105,8 +97,8 @@ class _Process:
 
     def run(self) -> None:
         """Run until a signal; begin again where the store could not be used, as where the disk was full."""
-        for signum in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(signum, self._stop)
+        signal.signal(signal.SIGTERM, self._stop)
+        signal.signal(signal.SIGINT, self._stop)
         self._look()
         threading.Thread(target=self._watch, name="cards", daemon=True).start()
         if self._options.clearml:

@@ -24,8 +24,6 @@ class ServedQueue:
     """A queue, and the share that each of its tasks gets."""
 
     name: str
-    share: str
-    """As it was written, such as "0.5" or "2"."""
     fraction: Fraction
     image: str | None = None
     """Image of the containers in which its tasks run; None for processes."""
@@ -111,7 +109,7 @@ def _queue(text: str, policy: EffectivePolicy, images: Mapping[str, str]) -> Ser
         parts = ", ".join(text for text, each in policy.fractions.items() if not each.is_whole)
         asks, advice = printable(share[:MAX_SHARE]), f"use {parts} of one card, or whole cards such as 1 or 2"
         raise ValueError(f'queue "{name[:40]}" asks for {asks}: {advice}')
-    return ServedQueue(name, share, fraction, images.get(name))
+    return ServedQueue(name, fraction, images.get(name))
 
 
 def share_of(text: str, policy: EffectivePolicy) -> Fraction | None:

@@ -64,9 +64,9 @@ class Runner:
         """Take over what runs since before, and find out what became of the rest."""
         self._store.write_machine(self._machine)
         for task in self._store.running():
-            indices = self._machine.indices_of(task)
+            # The driver may have numbered the cards anew.
+            indices = tuple(card.index for card in self._machine.cards if card.uuid in task.gpus)
             self._running[task.number] = self._store.update(task.number, indices=indices) or task
-        self._report_lost()
         self._follow_tasks()
         self._log.info("tasks adopted", running=len(self._running))
 
@@ -158,19 +158,11 @@ class Runner:
         self._supervisors.pop(task.number, None)
 
     def _follow_cards(self, faults: Mapping[str, str]) -> None:
-        """Take cards out of service or back into it, and say so of the tasks on them."""
-        if faults == self._machine.faults:
-            return
-        self._log.warning("GPUs that are out of service", reasons=sorted(faults.values()))
-        self._machine = msgspec.structs.replace(self._machine, faults=dict(faults))
-        self._store.write_machine(self._machine)
-        self._report_lost()
-
-    def _report_lost(self) -> None:
-        faults = self._machine.faults
-        for task in self._running.values():
-            for uuid in set(task.gpus) & faults.keys():
-                self._store.update(task.number, note=faults[uuid])
+        """Take cards out of service or back into it."""
+        if faults != self._machine.faults:
+            self._log.warning("GPUs that are out of service", reasons=sorted(faults.values()))
+            self._machine = msgspec.structs.replace(self._machine, faults=dict(faults))
+            self._store.write_machine(self._machine)
 
 
 def identity(folder: Path) -> str:

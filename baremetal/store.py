@@ -102,7 +102,8 @@ class TaskStore:
             known = next(self._tasks("WHERE source_id = ?", submission.source_id), None)
             if known is None:
                 self._write(Task(submission=submission, submitted_at=now))
-                return self._number("SELECT last_insert_rowid()")
+                [[number]] = self._rows("SELECT last_insert_rowid()")
+                return int(number)
             if known.state == "waiting" and known.submission != submission:
                 self._write(msgspec.structs.replace(known, submission=submission))
             return known.number
@@ -153,7 +154,7 @@ class TaskStore:
 
     def is_over(self, source_id: str) -> bool:
         """Return whether a task of a source has ended here."""
-        return any(True for _ in self._tasks(f"WHERE source_id = ? AND state IN {OVER}", source_id))
+        return bool([*self._tasks(f"WHERE source_id = ? AND state IN {OVER}", source_id)])
 
     def running(self) -> list[Task]:
         """Return what may run."""
@@ -188,7 +189,8 @@ class TaskStore:
 
     def version(self) -> int:
         """Return a number that changes when another process changes something."""
-        return self._number("PRAGMA data_version")
+        [[version]] = self._rows("PRAGMA data_version")
+        return int(version)
 
     def _change(self, number: int, of: TaskState, **changes: Any) -> Task | None:
         """Change a task that is in a state, and return it; None if it is in another. In a transaction."""
@@ -219,10 +221,6 @@ class TaskStore:
     def _tasks(self, where: str, *values: Any) -> Iterator[Task]:
         for number, task in self._rows(f"SELECT number, task FROM task {where}", *values):  # noqa: S608 our own
             yield msgspec.structs.replace(msgspec.json.decode(task, type=Task), number=number)
-
-    def _number(self, statement: str) -> int:
-        [[number]] = self._rows(statement)
-        return int(number)
 
     def _rows(self, statement: str, *values: Any) -> list[Any]:
         try:

@@ -112,7 +112,7 @@ def test_a_session_that_has_the_number_of_a_supervisor_by_now_is_left_alone(atte
     stranger.wait()
 
 
-def test_a_systemd_that_does_not_answer_does_not_hold_the_runner_up(attempt, monkeypatch, capfd):
+def test_a_systemd_that_does_not_answer_does_not_hold_the_runner_up(attempt, monkeypatch):
     killed(attempt, job("sleep", "1000"))
 
     def hang(command, *, timeout=None, **_):
@@ -122,7 +122,6 @@ def test_a_systemd_that_does_not_answer_does_not_hold_the_runner_up(attempt, mon
     monkeypatch.setattr(attempts, "has_scopes", lambda: True)
     monkeypatch.setattr(subprocess, "run", hang)
     eventually(attempt.sweep, "nothing is left")
-    assert "systemd does not answer" in capfd.readouterr().err
 
 
 def test_the_job_is_on_the_disk_before_anything_starts(attempt, monkeypatch):

@@ -55,7 +55,6 @@ def test_a_container_gets_the_devices_of_its_cards_and_of_its_share(tmp_path, cd
     job = job_of(given, limits_of(policy(), library), tmp_path, cdi)
     assert job.command == (
         *("/usr/bin/podman", "run", "--name", "fraction-injector-box-1-2"),
-        *("--label", "fraction-injector.task=box/1/2"),
         "--device=nvidia.com/gpu=GPU-1",
         "--device=clearml-injector.io/slices=GPU-1-4-of-8",
         "--mount=type=bind,source=/home/me/code,target=/home/me/code",

@@ -59,7 +59,7 @@ def test_the_machine_is_one_node_with_tasks_that_run_and_wait_and_lost_cards(sto
     ]
     assert lost["cordoned"]
     [waiting] = panel["waiting"]
-    assert (waiting["name"], waiting["slices"], waiting["cause"]) == ("2", 16, "queue dual asks for 2")
+    assert (waiting["name"], waiting["slices"], waiting["cause"]) == ("2", 16, "waits for room")
     assert waiting["created"] == "2026-01-01T00:00:00+00:00"
     assert panel["role"] == (
         "queues of box; GPU 1 is out of service: it does not answer; nothing limits tasks"

@@ -88,7 +88,7 @@ def held(number, slices, *indices, queue="q"):
 
 def given(box, number, fraction):
     """The cards that a task gets of a machine, which counts them; None if it has no room."""
-    queue = ServedQueue("q", "", fraction)
+    queue = ServedQueue("q", fraction)
     start = box.next_start({"q": first(number)}, queue)
     if start is None:
         return None
