@@ -75,14 +75,14 @@ async def read_installation(api: ApiServer, scope: Scope) -> Seen:
     lock_policies, lock_bindings = partial(objects.lock_policies, name), partial(objects.lock_bindings, name)
     unread = NotRead("it is not read")
     policies, policy_set = await reader.policies()
-    pods = await listed(f"/api/v1/{own}/pods", objects.ReleasePod, lambda found: found or [])
+    pods = await listed(f"/api/v1/{own}/pods", objects.Json, lambda found: found or [])
     return Seen(
         at=datetime.now(UTC),
         namespace=namespace,
         name=name,
         node=scope.node,
         served=await get(f"/apis/{API_VERSION}", objects.Json, objects.served, "to discover APIs"),
-        lease=await get(lease, objects.Json, objects.lease),
+        lease=await get(lease, objects.StoredLease, lambda found: found.spec if found is not None else None),
         policies=policies,
         processes=await reader.processes(pods),
         certificates=unread if scope.brief else await reader.certificates(),
@@ -163,7 +163,7 @@ class _Reader:
         return Read(stored), policies
 
     async def processes(
-        self, pods: Read[list[objects.ReleasePod]] | NotRead
+        self, pods: Read[list[objects.Json]] | NotRead
     ) -> Read[tuple[ServingPod, ...]] | NotRead:
         if isinstance(pods, NotRead):
             return pods

@@ -161,9 +161,9 @@ def _claimed(share: CardShare, uuid: str, known: _Known) -> HeldShare:
 
 def _share(share: Holding, index: int | None, size: tuple[int, int], known: _Known) -> HeldShare:
     (mib, per_gpu), about, namespace = size, known.about, share.namespace
-    if share.kind == "reservation":
-        pod, told = about.admitted(share.name), {"id": id_of(share.name)}
-    else:
+    told: dict[str, Any] = {"id": id_of(share.name)}
+    pod = about.admitted(share.name)
+    if share.kind != "reservation":
         pod = AdmittedPod(share.name, about.created(namespace, share.name))
         told = _use_of(known.use.of(namespace, share.name, index))
     part = mib * share.slices // per_gpu

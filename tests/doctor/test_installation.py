@@ -4,15 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from doctor.seen import Figures, Lease, StoredPolicies, WebhookEntry
-from tests.doctor.support import MADE, NOW, leader, lines, observed, served
+from doctor.seen import Figures, StoredPolicies, WebhookEntry
+from tests.doctor.support import MADE, NOW, leader, lease, lines, observed, served
 
 PODS = "see the pods: kubectl --namespace gpu-fraction-injector get pods"
-
-
-def lease(holder="controller-a", ago=1, **more):
-    renewed = None if ago is None else NOW - timedelta(seconds=ago)
-    return Lease(holder=holder, renewed=renewed, seconds=7, **more)
 
 
 @pytest.mark.parametrize("missing", ["gpunodes", "gpuledgers"])

@@ -2,12 +2,10 @@
 
 import asyncio
 
-import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
 from cluster.kube_client import ApiError
-from doctor.objects import ReleasePod
 from doctor.processes import read_processes
 from doctor.seen import Figures, ServingPod
 from service.metrics import policy_info, policy_since, render
@@ -32,16 +30,11 @@ def metrics(digest="new", *, leads=False):
 
 
 def pod(name, component="webhook", phase="Running", port="health"):
-    return msgspec.convert(
-        {
-            "metadata": {"name": name, "labels": {"app.kubernetes.io/component": component}},
-            "spec": {
-                "containers": [{"ports": [{"containerPort": 8443}, {"name": port, "containerPort": 8080}]}],
-            },
-            "status": {"phase": phase},
-        },
-        ReleasePod,
-    )
+    return {
+        "metadata": {"name": name, "labels": {"app.kubernetes.io/component": component}},
+        "spec": {"containers": [{"ports": [{"containerPort": 8443}, {"name": port, "containerPort": 8080}]}]},
+        "status": {"phase": phase},
+    }
 
 
 def read(answers, pods=None):
