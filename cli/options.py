@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -182,15 +181,10 @@ def read_policies(directory: Path) -> PolicySet:
 def read_ledger(policies: PolicySet, file: Path | None) -> Ledger:
     """Return a ledger with the given inventory or the demo's, or end the command with the mistake."""
     from cli.manifests import ManifestError, read_inventory  # noqa: PLC0415 see above
-    from ledger.ledger import Ledger  # noqa: PLC0415
 
     if file is None:
         typer.echo(f"inventory: {DEMO_INVENTORY.name} of the demo (use --inventory FILE for yours)", err=True)
     try:
-        found = read_inventory(file or DEMO_INVENTORY, policies.resource_names)
+        return read_inventory(file or DEMO_INVENTORY, policies.resource_names)
     except ManifestError as error:
         fail(str(error))
-    # Without a cluster there are only reservations, so none may be dropped.
-    ledger = Ledger(most_reservations=sys.maxsize)
-    found.put_into(ledger)
-    return ledger
