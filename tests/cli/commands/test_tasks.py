@@ -11,7 +11,7 @@ from agent.node_lock import NodeLock
 from baremetal.attempt import Attempt
 from baremetal.machine import Machine, Start
 from baremetal.store import LOCK, TASKS, StoreError, TaskStore, own_folder
-from tests.baremetal.support.machine import cards, served
+from tests.baremetal.support.machine import cards, served, submission
 from tests.cli.running import run
 
 
@@ -119,6 +119,12 @@ def test_the_log_of_the_latest_attempt_is_printed_as_it_is_with_the_note_behind_
     assert call("logs", "1") == (0, "one\ntwo")
     store.update(1, state="lost", ended_at=9.0, note="why")
     assert call("logs", "--follow", "1") == (0, "one\ntwotask 1: why\n")
+
+
+def test_who_follows_the_log_of_a_task_that_waits_is_told_so(call, store, monkeypatch):
+    store.submit(submission("half"), 1.0)
+    monkeypatch.setattr(time, "sleep", lambda _: store.cancel(1, 2.0))
+    assert call("logs", "-f", "1") == (0, "task 1 waits until `machine run` is started\n")
 
 
 def test_cancelling_a_waiting_task_ends_it_and_a_running_one_is_for_the_runner(call, store):
