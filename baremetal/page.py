@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,14 +36,11 @@ class MachinePage:
         self._tasks: dict[str, Task] = {}
 
     async def follow(self) -> None:
-        """Read the store when it has changed, for ever."""
-        store, seen = None, -1
+        """Read the store again and again, for ever."""
         while True:
             try:
-                store = store or TaskStore(self._folder)
-                if (version := store.version()) != seen:
+                with contextlib.closing(TaskStore(self._folder)) as store:
                     self.look(store)
-                    seen = version
             except StoreError as error:
                 get_logger("page").error("the page is not up to date", error=str(error))
             await asyncio.sleep(POLL_SECONDS)

@@ -11,8 +11,9 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -37,7 +38,7 @@ from service.log import get_logger
 
 KEEP_SECONDS = 30 * 86400.0
 """Tasks that ended earlier are forgotten, with their logs."""
-FORGET_SECONDS, RETRY_SECONDS, CHECK_SECONDS, POLL_SECONDS = 3600.0, 5.0, 5.0, 0.5
+RETRY_SECONDS, CHECK_SECONDS, POLL_SECONDS, FORGET_TURNS = 5.0, 5.0, 0.5, 7200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +63,8 @@ class CannotRunError(Exception):
     """The runner cannot start; the text says why, in one line."""
 
 
-def run_machine(options: RunnerOptions, source: Callable[[], Nvml]) -> None:
-    """Run the tasks of a machine until SIGTERM or SIGINT; `source` opens the driver.
+def run_machine(options: RunnerOptions) -> None:
+    """Run the tasks of a machine until SIGTERM or SIGINT.
 
     Raises:
         CannotRunError: something that the command line names cannot be used.
@@ -72,7 +73,7 @@ def run_machine(options: RunnerOptions, source: Callable[[], Nvml]) -> None:
         folder, lock = own_folder(options.state), NodeLock(options.state, LOCK)
         if not lock.take():
             raise CannotRunError(f"another runner works in {options.state}")
-        _Process(options, folder, source()).run()
+        _Process(options, folder).run()
     except (OSError, ValueError, UntrustedError, StoreError, GpuSourceError, CdiError, ClearmlError) as error:
         raise CannotRunError(str(error)) from error
 
@@ -80,10 +81,10 @@ def run_machine(options: RunnerOptions, source: Callable[[], Nvml]) -> None:
 class _Process:
     """A runner with all that it works with."""
 
-    def __init__(self, options: RunnerOptions, folder: Path, driver: Nvml) -> None:
+    def __init__(self, options: RunnerOptions, folder: Path) -> None:
         self._options = options
         self._folder = folder
-        self._driver = driver
+        self._driver = Nvml()
         self._limits = _limits(options.policy, options.limiter_library)
         self._lost: dict[str, str] = {}
         with contextlib.closing(TaskStore(folder)) as store:
@@ -119,14 +120,14 @@ class _Process:
 
     def _serve(self, store: TaskStore) -> None:
         machine = msgspec.structs.replace(self._machine, faults=self._faults)
-        forgot_at = float("-inf")
         runner = Runner(store, machine, self._folder, self._job)
         runner.adopt()
         gpus = [card.index for card in machine.cards]
         self._log.info("serving", gpus=gpus, queues=[queue.name for queue in machine.queues])
-        while not self._stopping:
-            if time.monotonic() - forgot_at >= FORGET_SECONDS:
-                forgot_at = time.monotonic()
+        for turn in count():
+            if self._stopping:
+                return
+            if turn % FORGET_TURNS == 0:
                 _forget(store, self._folder)
             runner.step(self._faults)
             time.sleep(POLL_SECONDS)
@@ -164,8 +165,10 @@ class _Process:
             self._lost[uuid] = f"{uuid} is out of service: the driver does not list it"
         there = len(cards) + len(self._lost)
         for queue in self._options.queues:
-            if (count := queue.fraction.gpus) > there:
-                raise CannotRunError(f'queue "{queue.name}" asks for {count} cards, and --gpus gives {there}')
+            if (wanted_cards := queue.fraction.gpus) > there:
+                raise CannotRunError(
+                    f'queue "{queue.name}" asks for {wanted_cards} cards, and --gpus gives {there}'
+                )
         return Machine(
             name=socket.gethostname(),
             cards=cards,

@@ -127,26 +127,24 @@ class Runner:
                         file.write(b"fraction-injector: the log was too long, and was emptied\n")
 
     def _look(self, task: Task) -> None:
+        """Note how a task ended, or have it wait again if it never began."""
         attempt = self._attempt(task)
         state = attempt.state()
         is_lost = isinstance(state, Exit) and state.code is None
-        if state != "running" and not (is_lost and not attempt.sweep()):
-            self._ended(self._store.task(task.number) or task, state)
-
-    def _ended(self, task: Task, state: Exit | None) -> None:
-        """Note how a task ended, or have it wait again if it never began."""
+        if state == "running" or (is_lost and not attempt.sweep()):
+            return
+        task = self._store.task(task.number) or task
+        at, code = (state.at, state.code) if state is not None else (time.time(), None)
         if task.cancelled:
-            at, code = (state.at, state.code) if state is not None else (time.time(), None)
             self._end(task, "cancelled", at, code, task.note)
         elif state is None:
             self._pauses[task.submission.queue] = self._clock() + RETRY_SECONDS
-            log = attempt_folder(self._folder, task) / LOG
-            self._store.put_back(task, task.note or f"it did not begin: see {log}")
+            self._store.put_back(task, task.note or f"it did not begin: see {attempt.folder / LOG}")
             self._forget(task)
-        elif state.code is None:
-            self._end(task, "lost", state.at, None, f"it may not have done all its work: {state.why}")
+        elif code is None:
+            self._end(task, "lost", at, None, f"it may not have done all its work: {state.why}")
         else:
-            self._end(task, "failed" if state.code else "succeeded", state.at, state.code, task.note)
+            self._end(task, "failed" if code else "succeeded", at, code, task.note)
 
     def _end(self, task: Task, how: TaskState, at: float, code: int | None, note: str) -> None:
         self._store.update(task.number, state=how, ended_at=at, exit_code=code, note=note)

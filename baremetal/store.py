@@ -187,11 +187,6 @@ class TaskStore:
                 return msgspec.json.decode(said, type=Machine)
         return None
 
-    def version(self) -> int:
-        """Return a number that changes when another process changes something."""
-        [[version]] = self._rows("PRAGMA data_version")
-        return int(version)
-
     def _change(self, number: int, of: TaskState, **changes: Any) -> Task | None:
         """Change a task that is in a state, and return it; None if it is in another. In a transaction."""
         task = self.task(number)

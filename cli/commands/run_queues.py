@@ -117,7 +117,6 @@ def run_queues(  # noqa: PLR0913 each is an option of the command
     killed; the next start adopts them.
     """
     # Here and not above: the other subcommands must start without policies and driver.
-    from agent.nvml import Nvml  # noqa: PLC0415
     from baremetal.process import CannotRunError, RunnerOptions, run_machine  # noqa: PLC0415
     from baremetal.queues import read_gpus, read_queues  # noqa: PLC0415
     from service.log import configure_logging  # noqa: PLC0415
@@ -137,7 +136,7 @@ def run_queues(  # noqa: PLR0913 each is an option of the command
             clearml=clearml,
             page_port=page_port,
         )
-        run_machine(options, Nvml)
+        run_machine(options)
     except (CannotRunError, ValueError) as error:
         fail(str(error))
 

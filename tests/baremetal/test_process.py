@@ -8,7 +8,6 @@ import pytest
 from typer.testing import CliRunner
 
 from agent.node_lock import NodeLock
-from agent.nvml import Nvml
 from baremetal import process
 from baremetal.machine import Start
 from baremetal.process import CannotRunError, RunnerOptions, run_machine
@@ -62,7 +61,7 @@ def test_the_documented_service_runs_what_the_documented_file_says_and_what_is_t
     driver, tmp_path, monkeypatch
 ):
     found = []
-    monkeypatch.setattr(process, "run_machine", lambda options, _: found.append(options))
+    monkeypatch.setattr(process, "run_machine", found.append)
     [command] = re.findall(r"^ExecStart=\S+/fraction-injector (.*)$", block("ini"), re.MULTILINE)
     [named] = re.findall(r"^# (/\S+)$", block("yaml"), re.MULTILINE)
     (tmp_path / "file.yaml").write_text(block("yaml"))
@@ -101,7 +100,7 @@ def test_a_second_runner_on_the_same_tasks_is_refused(tmp_path):
     first = NodeLock(tmp_path, LOCK)
     assert first.take()
     with pytest.raises(CannotRunError, match=f"another runner works in {tmp_path}"):
-        run_machine(options(tmp_path, "x=1"), Nvml)
+        run_machine(options(tmp_path, "x=1"))
     first.release()
 
 
@@ -114,7 +113,7 @@ def store(tmp_path):
 
 def start(tmp_path, store, *queues, gpus=None):
     """What a runner finds when it starts; those who ask find it in the store."""
-    found = process._Process(options(tmp_path, *queues, gpus=gpus), own_folder(tmp_path), Nvml())
+    found = process._Process(options(tmp_path, *queues, gpus=gpus), own_folder(tmp_path))
     found._look()
     store.write_machine(found._machine)
     return found

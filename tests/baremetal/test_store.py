@@ -98,7 +98,6 @@ def test_a_broken_store_says_so_whatever_is_asked(store):
     store._db.close()
     for ask in (
         store.running,
-        store.version,
         lambda: store.cancel(1, 0.0),
         lambda: begun(store, 1),
         lambda: store.submit(submission(), 0.0),
