@@ -61,13 +61,12 @@ class Runner:
         self._log = get_logger("runner")
 
     def adopt(self) -> None:
-        """Take over what runs since before, and find out what became of the rest."""
+        """Take over what runs since before."""
         self._store.write_machine(self._machine)
         for task in self._store.running():
             # The driver may have numbered the cards anew.
             indices = tuple(card.index for card in self._machine.cards if card.uuid in task.gpus)
             self._running[task.number] = self._store.update(task.number, indices=indices) or task
-        self._follow_tasks()
         self._log.info("tasks adopted", running=len(self._running))
 
     def step(self, faults: Mapping[str, str]) -> None:
