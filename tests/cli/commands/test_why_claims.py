@@ -115,10 +115,6 @@ def test_what_cannot_be_read_is_said_once(ask, error):
     assert without_claims.stderr.startswith("Not read: ResourceClaims of all namespaces, which show what is")
 
 
-def test_a_claim_that_was_deleted(ask):
-    assert "Its ResourceClaim train-x was deleted" in ask({**KNOWN, CLAIM: ApiError(404, "gone")}).stdout
-
-
 def test_a_template_that_is_missing(ask):
     reason = "FailedResourceClaimCreation"
     reported = {"items": [event("Pod", "train", reason, "PodResourceClaim gpu-fraction: not found")]}
