@@ -133,3 +133,18 @@ def is_whole(events):
 
 def panels(events):
     return [data for name, data in events if name == "panels"]
+
+
+def shown_on(page):
+    """The rows and the panels that a viewer of a page gets first."""
+
+    async def watch(request):
+        return await request.until(lambda events: is_whole(events) and panels(events))
+
+    events = watching(page, watch)
+    return rows(events), panels(events)[0]
+
+
+def shown(source, **facts):
+    """The same, on a page of a source."""
+    return shown_on(page_of(source, **facts))
