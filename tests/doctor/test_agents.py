@@ -49,14 +49,6 @@ def test_the_shape_of_the_gpu_operator_is_named_and_its_driver_kept_from_our_car
     assert lines("shape", nodes=nodes, agents=None, agent_pods=(), reports={})[0][0] == "ok"
 
 
-def test_a_node_that_takes_no_pods_is_a_warning():
-    [(level, text)] = lines("usable", nodes=(node(usable=False),))
-    assert (level, text.partition(" -- ")[0]) == (
-        "warning",
-        "node gpu-1: it is not ready, cordoned or being removed",
-    )
-
-
 WHY = 'FailedCreate: pods "x-" is forbidden: RuntimeClass "nvidia" not found'
 
 
@@ -111,18 +103,26 @@ def test_a_paused_agent_is_a_warning_and_no_failure():
     assert lines("serving", nodes=(paused,), reports=ended)[0][0] == "ok"
 
 
-def test_a_held_node_is_a_warning():
-    [(level, text)] = lines("taints", nodes=(node(taints=TAINTED),))
-    assert level == "warning"
-    assert text.startswith("node gpu-1: it takes no new pods: taint clearml-injector.io/agent-not-ready -- ")
-
-
-def test_a_node_whose_agent_left_is_held_for_the_pods_that_use_its_slices():
-    held = {"nodes": (node(taints=TAINTED),), "agents": ELSEWHERE, "agent_pods": ()}
-    [(level, text)] = lines("taints", **held)
-    assert level == "warning"
-    assert text.startswith("node gpu-1: its agent left, and it takes no new pods until those that use its")
-    assert text.endswith("fraction-injector ledger --node gpu-1 names them")
+@pytest.mark.parametrize(
+    ("check", "changed", "text"),
+    [
+        ("usable", {"nodes": (node(usable=False),)}, "it is not ready, cordoned or being removed -- kubectl"),
+        (
+            "taints",
+            {"nodes": (node(taints=TAINTED),)},
+            "it takes no new pods: taint clearml-injector.io/agent",
+        ),
+        (
+            "taints",
+            {"nodes": (node(taints=TAINTED),), "agents": ELSEWHERE, "agent_pods": ()},
+            "its agent left, and it takes no new pods until those that use its slices have ended -- fraction",
+        ),
+    ],
+    ids=["not usable", "held for its agent", "held, and its agent left"],
+)
+def test_a_node_that_takes_no_pods_is_a_warning(check, changed, text):
+    [(level, found)] = lines(check, **changed)
+    assert (level, found.startswith(f"node gpu-1: {text}")) == ("warning", True), found
 
 
 @pytest.mark.parametrize("listing", [{"ledgers": {}}, {"reports": {}, "nodes": (SILENT,)}])
@@ -143,27 +143,13 @@ def test_a_node_that_has_the_agents_label_or_another_device_plugin_is_fine():
 
 @pytest.mark.parametrize("check", ["serving", "cards", "unlimited", "driver-limits"])
 def test_the_last_report_of_an_agent_that_left_is_no_fault(check):
-    report = says(
-        registered=False,
-        missing="the agent has ended",
-        unhealthy=[(0, "it is held")],
-        driver_limits="no hook",
-        count=1,
-    )
-    given = {"agent_pods": (), "reports": {"gpu-1": report}}
+    faulty = {"missing": "the agent has ended", "unhealthy": [(0, "it is held")], "driver_limits": "no hook"}
+    given = {"agent_pods": (), "reports": {"gpu-1": says(registered=False, count=1, **faulty)}}
     assert [level for level, _ in lines(check, agents=ELSEWHERE, **given)] == ["ok"]
-    assert [level for level, _ in lines(check, **given)] != ["ok"]
-    # Its pod is still there, or nobody knows which nodes have one.
+    # It is covered, its pod is still there, or nobody knows which nodes have one.
     pods = (AgentPod("agent-a", "gpu-1", is_ready=False),)
-    assert [level for level, _ in lines(check, agents=ELSEWHERE, **{**given, "agent_pods": pods})] != ["ok"]
-    assert [level for level, _ in lines(check, **given, agents=NotRead("no right"))] != ["ok"]
-
-
-def test_a_card_that_is_unhealthy_is_named_with_what_to_do():
-    why = "another device plugin offers it too"
-    [(level, text)] = lines("cards", reports={"gpu-1": says(indices=(0, 1, 2, 3), unhealthy=[(3, why)])})
-    assert level == "failed"
-    assert text.startswith(f"node gpu-1: GPU 3 is unhealthy: {why} -- ")
+    for other in ({}, {"agents": ELSEWHERE, "agent_pods": pods}, {"agents": NotRead("no right")}):
+        assert [level for level, _ in lines(check, **given | other)] != ["ok"]
 
 
 def test_one_node_is_looked_at_where_one_is_named():
@@ -176,25 +162,22 @@ def test_one_node_is_looked_at_where_one_is_named():
 
 
 @pytest.mark.parametrize(
-    ("labels", "report", "lost"),
+    ("labels", "report", "said"),
     [
-        ({}, says(indices=(0, 2)), "GPU 1 was"),
-        ({"nvidia.com/gpu.count": "4"}, says(indices=(0, 1)), "GPUs 2, 3 were"),
+        ({}, says(indices=()), "its agent finds no GPU -- "),
+        (
+            {},
+            says(unhealthy=[(0, "DRA driver x offers it too")]),
+            "GPU 0 is unhealthy: DRA driver x offers it",
+        ),
+        ({}, says(indices=(0, 2)), "GPU 1 was lost before the agent started -- "),
+        ({"nvidia.com/gpu.count": "4"}, says(indices=(0, 1)), "GPUs 2, 3 were lost before the agent started"),
         ({"nvidia.com/gpu.count": "2"}, says(indices=(0, 1)), None),
         ({"nvidia.com/gpu.count": "7"}, says(has_mig=True), None),
         ({"nvidia.com/gpu.count": "none"}, says(), None),
     ],
 )
-def test_a_card_that_was_lost_before_the_agent_started_is_missing_from_its_report(labels, report, lost):
+def test_a_card_that_is_unhealthy_or_missing_from_its_agents_report_is_named(labels, report, said):
     [(level, text)] = lines("cards", nodes=(node(labels=labels),), reports={"gpu-1": report})
-    if lost is None:
-        assert level == "ok"
-    else:
-        assert level == "failed"
-        assert text.startswith(f"node gpu-1: {lost} lost before the agent started -- ")
-
-
-def test_an_agent_that_finds_no_gpu_fails():
-    assert lines("cards", reports={"gpu-1": says(indices=())})[0][1].startswith(
-        "node gpu-1: its agent finds no GPU"
-    )
+    assert level == ("ok" if said is None else "failed")
+    assert said is None or text.startswith(f"node gpu-1: {said}")

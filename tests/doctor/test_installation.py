@@ -4,16 +4,18 @@ from datetime import timedelta
 
 import pytest
 
+from certs.authority import make_authority
+from certs.leaf import LEAF_LIFETIME
+from certs.observation import Stored, observe
 from doctor.seen import Figures, StoredPolicies, WebhookEntry
 from tests.doctor.support import MADE, NOW, leader, lease, lines, observed, served
 
 PODS = "see the pods: kubectl --namespace gpu-fraction-injector get pods"
 
 
-@pytest.mark.parametrize("missing", ["gpunodes", "gpuledgers"])
-def test_a_crd_that_is_not_served_is_named(missing):
-    [line] = lines("crds", served=frozenset({"gpunodes", "gpuledgers"} - {missing}))
-    what = f"the API server does not serve {missing} of clearml-injector.io/v1alpha1"
+def test_a_crd_that_is_not_served_is_named():
+    [line] = lines("crds", served=frozenset({"gpuledgers"}))
+    what = "the API server does not serve gpunodes of clearml-injector.io/v1alpha1"
     assert line == ("failed", f"{what} -- run helm upgrade with crds.enabled: true")
 
 
@@ -28,15 +30,13 @@ def test_a_crd_that_is_not_served_is_named(missing):
 )
 def test_without_a_leading_controller_it_fails(found, what):
     [(level, text)] = lines("controller", lease=found)
-    assert (level, text.partition(" -- ")[0]) == ("failed", what)
-    assert PODS in text
+    assert (level, text.partition(" -- ")[0], PODS in text) == ("failed", what, True)
 
 
 def test_a_lease_from_the_future_is_a_clock_that_is_wrong():
     [(level, text)] = lines("controller", lease=lease(ago=-300))
-    what = "the leading controller renewed its Lease 300 s in the future"
-    assert (level, text.partition(" -- ")[0]) == ("warning", what)
-    assert "set the clocks" in text
+    what = "the leading controller renewed its Lease 300 s in the future -- set the clocks"
+    assert (level, text.startswith(what)) == ("warning", True)
 
 
 def test_policies_in_force_say_where_and_since_when():
@@ -55,9 +55,7 @@ def test_policies_in_force_say_where_and_since_when():
 )
 def test_policies_that_are_not_in_force_fail(processes, what):
     [(level, text)] = lines("policies", processes=processes)
-    assert level == "failed"
-    assert what in text
-    assert " -- " in text
+    assert (level, what in text, " -- " in text) == ("failed", True, True)
 
 
 def test_a_webhook_outside_of_the_cluster_is_not_missed_among_the_pods():
@@ -87,13 +85,9 @@ def test_what_is_free_and_what_waits_is_said_as_the_leader_counts_it(figures, li
 
 
 def test_cards_alone_are_too_little_for_policies_whose_pods_get_slices():
-    [(level, text)] = lines(
-        "slices",
-        processes=(leader(figures=Figures(cards=3)),),
-        policies=StoredPolicies("new", of_slices=("default", "team")),
-    )
-    what = "DRA drivers offer 3 cards to claims, and no node offers slices, as policy default, team needs"
-    assert (level, text.partition(" -- ")[0]) == ("warning", what)
+    policies = StoredPolicies("new", of_slices=("default", "team"))
+    [(level, text)] = lines("slices", processes=(leader(figures=Figures(cards=3)),), policies=policies)
+    assert (level, "no node offers slices, as policy default, team needs -- " in text) == ("warning", True)
 
 
 @pytest.mark.parametrize(
@@ -111,29 +105,24 @@ def test_a_served_certificate_that_ends_soon_is_named(days, level, what):
 
 
 @pytest.mark.parametrize(
-    ("made", "level", "what"), [(400, "warning", "expires in"), (5000, "failed", "has expired")]
+    ("ago", "level", "what"),
+    [
+        (LEAF_LIFETIME - timedelta(days=3), "warning", "expires in"),
+        (20 * LEAF_LIFETIME, "failed", "has expired"),
+    ],
 )
-def test_certificates_that_nobody_renews(made, level, what):
-    from certs.leaf import LEAF_LIFETIME  # noqa: PLC0415 next to its use
-
-    ago = LEAF_LIFETIME - timedelta(days=3) if level == "warning" else timedelta(days=made)
-    found = lines("certificates", certificates=observed(NOW - ago))
-    assert found[0][0] == level
-    assert what in found[0][1]
-    assert "fraction-injector certs status" in found[0][1]
+def test_certificates_that_nobody_renews(ago, level, what):
+    found_level, text = lines("certificates", certificates=observed(NOW - ago))[0]
+    assert (found_level, what in text, "fraction-injector certs status" in text) == (level, True, True)
 
 
 def test_a_secret_without_a_sound_certificate_fails():
-    from certs.observation import Stored, observe  # noqa: PLC0415 next to its use
-
     [(level, text)] = lines("certificates", certificates=observe(Stored(None, None, None), {}, ()))
     assert level == "failed"
     assert text.startswith("Secret fraction-injector-tls holds no valid certificate")
 
 
 def test_a_leaf_that_no_ca_of_the_bundle_signed_fails():
-    from certs.authority import make_authority  # noqa: PLC0415 next to its use
-
     foreign = make_authority(NOW).certificate_pem
     found = lines("certificates", certificates=observed(bundle=foreign))
     what = "no CA in the caBundle signed the leaf: API servers refuse every labelled pod with a 500"

@@ -36,13 +36,8 @@ def test_a_node_that_has_its_label_by_now_is_not_blamed_for_an_older_ledger():
     assert lines("fractions", ledgers={"gpu-1": reported})[0][0] == "ok"
 
 
-def test_a_node_without_a_ledger_is_a_warning():
-    [(level, text)] = lines("ledgers", ledgers={})
-    assert (level, text.startswith("node gpu-1: it has no GpuLedger")) == ("warning", True)
-
-
-def test_more_given_out_than_there_is_is_a_warning():
+def test_a_node_without_a_ledger_and_one_that_gives_out_more_than_there_is_are_warnings():
     reported = conditions(OverCommitted=("True", "CapacityLost", "pods hold 3 slices more than exist"))
-    [(level, text)] = lines("ledgers", ledgers={"gpu-1": reported})
-    assert level == "warning"
-    assert text.startswith("node gpu-1: pods hold 3 slices more than exist -- ")
+    for found, what in (({}, "it has no GpuLedger: "), ({"gpu-1": reported}, "pods hold 3 slices more than")):
+        [(level, text)] = lines("ledgers", ledgers=found)
+        assert (level, text.startswith(f"node gpu-1: {what}")) == ("warning", True)
