@@ -25,9 +25,8 @@ def cdi(tmp_path):
     folder = tmp_path / "cdi"
     folder.mkdir()
     devices = [{"name": card.uuid, "containerEdits": {}} for card in CARDS]
-    (folder / "nvidia.json").write_text(
-        json.dumps({"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": devices})
-    )
+    known = {"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": devices}
+    (folder / "nvidia.json").write_text(json.dumps(known))
     return folder
 
 
@@ -80,12 +79,10 @@ def test_the_share_is_limited_by_the_library_of_this_machine(tmp_path, cdi, libr
 
 def test_whole_cards_have_no_limit_and_without_a_library_no_share_has(tmp_path, cdi, library):
     whole = job_of(task(indices=(0, 1), slices=8), limits_of(policy(), library), tmp_path, cdi)
-    assert [each for each in whole.command if "device" in each] == [
-        "--device=nvidia.com/gpu=GPU-0",
-        "--device=nvidia.com/gpu=GPU-1",
-    ]
     unlimited = job_of(task(), limits_of(policy()), tmp_path, cdi)
-    assert [each for each in unlimited.command if "device" in each] == ["--device=nvidia.com/gpu=GPU-0"]
+    for job, cards_of_job in ((whole, "01"), (unlimited, "0")):
+        devices = [each for each in job.command if "device" in each]
+        assert devices == [f"--device=nvidia.com/gpu=GPU-{number}" for number in cards_of_job]
 
 
 @pytest.fixture

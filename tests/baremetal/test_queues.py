@@ -36,30 +36,21 @@ def test_a_share_is_a_number_however_many_zeros_it_has(text, slices):
 
 
 @pytest.mark.parametrize(
-    "share",
-    ["1.25", "0", "0.3", "0.1", "-1", "1e0", "nan", ".5", "\u0660.5", "0.5000000000000000000"],
+    "share", ["1.25", "0", "0.3", "0.1", "-1", "1e0", "nan", ".5", "\u0660.5", "0.5000000000000000000"]
 )
 def test_a_share_that_is_neither_of_the_policy_nor_whole_is_refused_with_what_to_write(share):
-    with pytest.raises(ValueError, match='queue "x" asks for') as raised:
+    with pytest.raises(ValueError, match=f'queue "x" asks for .*: {ADVICE}$'):
         served(f"x={share}")
-    assert str(raised.value).endswith(ADVICE)
-    assert len(str(raised.value)) < 200
 
 
-@pytest.mark.parametrize("text", ["half", "half=", "=0.5", "a\n=0.5", "\udcff=1"])
-def test_a_queue_needs_a_name_and_a_share_and_is_refused_in_one_line(text):
-    with pytest.raises(ValueError, match="must be NAME=SHARE") as raised:
-        served(text)
-    assert str(raised.value).isprintable() or "\udcff" in text
-    assert len(str(raised.value)) < 200
+NO_QUEUES = ["half", "half=", "=0.5", "a\n=0.5", "\udcff=1", "--gpus=1", "-x=0.5"]
 
 
 @pytest.mark.parametrize(
     ("texts", "said"),
     [
         (["x=1.25"], f'queue "x" asks for 1.25: {ADVICE}'),
-        (["--gpus=1"], '--queue "--gpus=1" must be NAME=SHARE'),
-        (["-x=0.5"], '--queue "-x=0.5" must be NAME=SHARE'),
+        *(([text], "must be NAME=SHARE") for text in NO_QUEUES),
         (["half=0.5,quarter=0.25"], "write blanks between queues, such as a=0.5 b=1"),
         (["x=0\n5"], "asks for 0\\n5: use"),
         (["a=1", "b=1", "a=0.5"], '--queue names "a" twice'),
@@ -69,7 +60,8 @@ def test_a_queue_needs_a_name_and_a_share_and_is_refused_in_one_line(text):
 def test_queues_that_cannot_be_served_are_refused_in_one_line(texts, said):
     with pytest.raises(ValueError, match=re.escape(said)) as raised:
         served(*texts)
-    assert str(raised.value).isprintable()
+    assert str(raised.value).isprintable() or "\udcff" in texts[0]
+    assert len(str(raised.value)) < 200
 
 
 def test_a_name_may_hold_spaces_and_equal_signs():

@@ -31,29 +31,25 @@ def test_a_commit_is_synchronised_with_the_disk(store):
 
 
 def test_the_first_of_a_queue_is_the_one_of_highest_priority_then_the_oldest(store):
-    numbers = [store.submit(submission("half", priority=each), 1.0) for each in (0, 5, 5, -1)]
+    for priority in (0, 5, 5, -1):
+        store.submit(submission("half", priority=priority), 1.0)
     store.submit(submission("dual"), 0.0)
-    first = store.first(["half", "dual", "none"])
-    assert {name: task.number for name, task in first.items()} == {"half": 2, "dual": 5}
+    assert {name: task.number for name, task in store.first(["half", "dual", "none"]).items()} == {
+        "half": 2,
+        "dual": 5,
+    }
     order = []
     while first := store.first(["half"]).get("half"):
         order.append(first.number)
         begun(store, first.number)
     assert order == [2, 3, 1, 4]
-    assert numbers == [1, 2, 3, 4]
 
 
 def test_a_task_begins_once(store):
     store.submit(submission("half"), 1.0)
     task = begun(store, 1, (2,))
-    assert (task.state, task.attempt, task.indices, task.slices, task.slices_per_gpu, task.started_at) == (
-        "running",
-        1,
-        (2,),
-        4,
-        8,
-        5.0,
-    )
+    assert (task.state, task.attempt, task.indices, task.started_at) == ("running", 1, (2,), 5.0)
+    assert (task.slices, task.slices_per_gpu) == (4, 8)
     assert begun(store, 1) is None
     assert store.running() == [task]
 
@@ -96,12 +92,7 @@ def test_a_file_that_is_no_store_or_of_a_newer_release_is_refused_with_its_path(
 
 def test_a_broken_store_says_so_whatever_is_asked(store):
     store._db.close()
-    for ask in (
-        store.running,
-        lambda: store.cancel(1, 0.0),
-        lambda: begun(store, 1),
-        lambda: store.submit(submission(), 0.0),
-    ):
+    for ask in (store.running, lambda: store.cancel(1, 0.0), lambda: store.submit(submission(), 0.0)):
         with pytest.raises(StoreError, match="cannot be read or written"):
             ask()
 
@@ -119,9 +110,6 @@ def test_the_folder_is_the_one_that_is_named_or_the_users_own(monkeypatch, tmp_p
 def test_only_its_user_can_open_it(tmp_path):
     folder = own_folder(tmp_path / "state")
     assert folder.stat().st_mode & 0o777 == 0o700
-
-
-def test_a_folder_that_leads_elsewhere_is_refused(tmp_path):
     (tmp_path / "private").symlink_to("/usr")
     with pytest.raises(StoreError, match="only that user can submit there; name a folder of your own"):
         own_folder(tmp_path)
