@@ -53,9 +53,8 @@ def test_pods_that_are_not_listed_are_summed_up_and_no_filter_hides_them():
 
 @pytest.mark.parametrize("capacity", [33, 64, 10**18])
 def test_any_number_of_slices_is_drawn_in_a_screens_width(capacity):
-    gpu = GpuView(
-        None, capacity, (Holding("team", "a", "holder", 1), Holding("team", "b", "holder", capacity * 2))
-    )
+    held = Holding("team", "a", "holder", 1), Holding("team", "b", "holder", capacity * 2)
+    gpu = GpuView(None, capacity, held)
     for drawn in (gpu, GpuView(None, capacity, ())):
         line = shown(LedgerView((node("gpu-0", drawn),), ()))[1]
         assert MAX_BLOCKS // 2 <= sum(line.count(block) for block in "█░▓") <= MAX_BLOCKS + 3

@@ -6,7 +6,7 @@ import msgspec
 
 from agent.gpu import Gpu
 from baremetal.machine import Machine
-from baremetal.queues import ServedQueue, read_queues
+from baremetal.queues import read_queues
 from baremetal.task import Submission, Task
 from policies.loading.loader import load_policies
 from service.options import DEFAULT_POLICIES
@@ -84,14 +84,3 @@ def task(number=1, queue="half_gpu", indices=(0,), slices=4, **more):
 def held(number, slices, *indices, queue="q"):
     """A task that has slices of cards."""
     return task(number, queue, indices, slices)
-
-
-def given(box, number, fraction):
-    """The cards that a task gets of a machine, which counts them; None if it has no room."""
-    queue = ServedQueue("q", fraction)
-    start = box.next_start({"q": first(number)}, queue)
-    if start is None:
-        return None
-    indices = tuple(card.index for card in start.cards)
-    box.adopt(held(number, fraction.slices_on_each, *indices))
-    return indices
