@@ -43,7 +43,6 @@ def limits_of(effective, library=None):
 
 
 def job_of(given, limits, folder, cdi, image=IMAGE):
-    """What is run for a task, on a machine of two cards."""
     containers = ContainerJobs("/usr/bin/podman", limits, CARDS, folder, [str(cdi)])
     return containers.job(given, shares(given, CARDS, limits.policy), "box/1/2", image)
 

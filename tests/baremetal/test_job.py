@@ -17,12 +17,10 @@ CARDS = cards(3)
 
 
 def limits(library=LIBRARY, part=PART):
-    """The built-in limiter."""
     return ShareLimits(part, policy().limiter, library)
 
 
 def env_of(given, limits, **own):
-    """The variables of a task's process."""
     given = msgspec.structs.replace(given, submission=submission(given.submission.queue, env=own))
     job = process_job(given, shares(given, CARDS, limits.policy), limits, "box/1/1", Path("/state/1/1"))
     assert job.cleanup == ()

@@ -11,7 +11,6 @@ from tests.effort import examples
 
 
 def indices(start):
-    """Numbers of the cards of a start."""
     return tuple(card.index for card in start.cards)
 
 

@@ -23,7 +23,6 @@ CARDS = tuple(Card(f"GPU-{index}", minor=index) for index in range(3))
 
 @pytest.fixture
 def driver():
-    """A driver with three cards."""
     library = NvmlLibrary()
     library.node = NvmlNode(CARDS)
     with in_use(library):
@@ -49,7 +48,6 @@ def test_a_command_line_that_cannot_be_served_ends_with_one_line(driver, tmp_pat
 
 
 def block(language):
-    """A block of the page about one machine."""
     page = (ROOT / "docs/getting-started/bare-metal.md").read_text()
     return re.search(f"```{language}\n(.*?)```", page, re.DOTALL)[1]
 
@@ -89,7 +87,6 @@ def test_a_file_of_options_that_is_wrong_is_refused_with_its_line(tmp_path, text
 
 
 def options(folder, *queues, gpus=None):
-    """How a runner is started."""
     return RunnerOptions(gpus=gpus, queues=served(*queues), state=folder, policy=policy())
 
 
@@ -103,7 +100,6 @@ def test_a_second_runner_on_the_same_tasks_is_refused(tmp_path):
 
 @pytest.fixture
 def store(tmp_path):
-    """The tasks of a machine."""
     with closing(TaskStore(own_folder(tmp_path))) as opened:
         yield opened
 
@@ -117,7 +113,6 @@ def start(tmp_path, store, *queues, gpus=None):
 
 
 def begin(store, found, *indices):
-    """A task that has cards."""
     [queue, *_] = found._options.queues
     number = store.submit(submission(queue.name), 0.0)
     cards = tuple(card for card in found._machine.cards if card.index in indices)

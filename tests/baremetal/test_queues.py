@@ -76,7 +76,6 @@ def test_an_image_belongs_to_a_queue_that_is_served():
 
 
 def given(gpus, wanted, before=None):
-    """Numbers that the driver has for the cards that are given."""
     return [card.index for card in chosen(gpus, wanted, numbers_of(gpus, before or {}))]
 
 

@@ -37,22 +37,15 @@ class Box:
 
     def start(self, *queues, count=1):
         """A runner as after a start; one of before is forgotten, as if it was killed."""
-        machine = Machine(
-            name="box", cards=self.cards or cards(count), slices_per_gpu=8, queues=served(*queues)
-        )
-        self.runner = Runner(
-            self.store,
-            machine,
-            self.folder,
-            lambda task, attempt: self.job(task, attempt.mark),
-            lambda: self.now,
-        )
+        given = {"cards": self.cards or cards(count), "queues": served(*queues)}
+        machine = Machine(name="box", slices_per_gpu=8, **given)
+        job_of = lambda task, attempt: self.job(task, attempt.mark)  # noqa: E731
+        self.runner = Runner(self.store, machine, self.folder, job_of, lambda: self.now)
         self.runners.append(self.runner)
         self.runner.adopt()
         self.runner.step(self.faults)
 
     def free(self):
-        """Free slices, as the runner counts them."""
         return self.runner._machine.free(self.runner._running.values())
 
     def attempt(self, task):
@@ -96,7 +89,6 @@ def box(tmp_path):
 
 
 def kill(attempt):
-    """Kill a supervisor and what it supervises."""
     if attempt.state() == "running":
         os.kill(pid_of(attempt), signal.SIGKILL)
         return False
@@ -104,15 +96,14 @@ def kill(attempt):
 
 
 def pid_of(attempt):
-    """The supervisor of an attempt that has begun."""
     return json.loads((attempt.folder / "begun").read_bytes())["pid"]
 
 
 def begun(box, number):
     """Wait until a task's attempt has begun, and return its supervisor's pid."""
-    task = box.store.task(number)
-    eventually((attempt_folder(box.folder, task) / "begun").exists, "the begin")
-    return pid_of(box.attempt(task))
+    attempt = box.attempt(box.store.task(number))
+    eventually((attempt.folder / "begun").exists, "the begin")
+    return pid_of(attempt)
 
 
 def test_tasks_run_and_their_ends_are_noted(box):

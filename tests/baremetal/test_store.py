@@ -20,7 +20,6 @@ def store(tmp_path):
 
 
 def begun(store, number, indices=(0,), overtook=()):
-    """A task that may run."""
     given = tuple(card for card in cards(3) if card.index in indices)
     return store.begin(Start(number, HALF, given, overtook), 5.0)
 

@@ -33,7 +33,6 @@ def impatient(tmp_path_factory):
 
 @pytest.fixture
 def start(tmp_path):
-    """Start a supervisor for a command in this folder."""
     started = []
 
     def start(*command, cleanup=(), env=None, folder="/", program=supervisor.__file__):
@@ -56,12 +55,10 @@ def start(tmp_path):
 
 
 def code(tmp_path):
-    """The exit code that it wrote."""
     return json.loads((tmp_path / EXIT).read_text())["code"]
 
 
 def shell(text):
-    """A command."""
     return "sh", "-c", text
 
 
@@ -76,7 +73,6 @@ def pids(file, count=1):
 
 
 def is_alive(pid):
-    """Whether a process runs."""
     return supervisor.stat_of(pid) is not None
 
 

@@ -16,7 +16,6 @@ def env(part):
 
 
 def plugin_of(values):
-    """The configuration of the device plugin."""
     config = values["devicePlugin"]["config"]
     return yaml.safe_load(config["data"][config["default"]])
 

@@ -34,7 +34,6 @@ TEMPLATES = {
 
 
 def with_template(found, path, template):
-    """Put a pod template where a path says."""
     *parents, last = path.replace("[0]", ".0").split(".")
     at = found
     for key, following in pairwise([*parents, last]):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cli.running import FIXTURES, run, write
+from tests.cli.running import run, write
 
 VALUES = """\
 agentk8sglue:
@@ -43,25 +43,6 @@ def test_a_queue_is_reported_with_what_its_pods_get_and_with_the_limits_that_are
         ),
         "  policy default, limiter hami-core",
         "  any GPU model, of at least 204800 MiB",
-    ]
-
-
-def test_values_of_both_charts_are_distinguished():
-    fixtures = FIXTURES / "clearml-agent-values"
-    code, out, err = run("check", fixtures / "open.yaml")
-    assert (code, err) == (0, "")
-    first, *lines = out.splitlines()
-    assert first.endswith("agentk8sglue.basePodTemplate is the template of all its queues")
-    assert [line.split(":")[0] for line in lines if line[0] != " "] == [
-        "queue gpu_half (open.yaml",
-        "queue gpu_more (open.yaml",
-    ]
-    code, out, err = run("check", fixtures / "enterprise.yaml")
-    assert (code, err) == (0, "")
-    assert [line.split(":")[0] for line in out.splitlines() if line[0] != " "] == [
-        "chart",
-        "queue default0500 (enterprise.yaml",
-        "queue default0250 (enterprise.yaml",
     ]
 
 
@@ -128,19 +109,3 @@ def test_a_native_request_with_our_label_is_taken_as_asked_for_and_one_without_i
     ]
     alone = check_instances("", "nvidia.com/mig-1g.10gb: 2")
     assert (alone.returncode, "no fraction label, its pods are not changed" in alone.stdout) == (0, True)
-
-
-@pytest.mark.parametrize(
-    ("labels", "limits", "message"),
-    [
-        (
-            HALF,
-            "nvidia.com/mig-3g.40gb: 1, nvidia.com/mig-4g.40gb: 1",
-            "nvidia.com/mig-3g.40gb and nvidia.com/mig-4g.40gb are two MIG instances, but a share is one",
-        ),
-        (HALF, "nvidia.com/mig-3g.40gb: 2", "nvidia.com/mig-3g.40gb: 2 does not match clearml-injector"),
-    ],
-)
-def test_an_instance_that_no_pod_could_get_is_a_mistake(check_instances, labels, limits, message):
-    code, _, err = check_instances(labels, limits)
-    assert (code, message in err) == (1, True)

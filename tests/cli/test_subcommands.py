@@ -71,7 +71,6 @@ def test_an_invalid_value_is_two_with_the_rule(words, rule):
 
 
 def loaded(*arguments):
-    """Top-level modules that a command loads."""
     code = (
         "import sys; sys.argv = ['fraction-injector', *sys.argv[1:]]\n"
         "from cli.main import main\n"

@@ -15,7 +15,6 @@ INJECTED = {"metadata": {"name": "x", "annotations": {"clearml-injector/injected
 
 
 def tried(answer=INJECTED, *, policy=None):
-    """What becomes of the pod, and the requests."""
     asked = []
 
     class Api:

@@ -38,7 +38,6 @@ SLICES = [offered(model(40, "gpu-0")), offered(model(80, "gpu-0"), model(80, "gp
 
 @pytest.fixture
 def explain(tmp_path):
-    """Explain a pod of mode dra by the objects of an inventory."""
     (tmp_path / "policies").mkdir()
 
     def call(*objects, found=None, output="text"):

@@ -70,7 +70,6 @@ def test_each_quota_is_shown_with_what_is_used_of_it(ask):
 
 
 def waiting(name, namespace, slices, queue=None):
-    """A pod that waits for its quotas."""
     found = holder(name, namespace, slices, queue, phase="Pending")
     del found["spec"]["nodeName"]
     found["spec"]["schedulingGates"] = [{"name": QUOTA_GATE}]

@@ -6,7 +6,7 @@ import yaml
 from cli.options import namespace_of
 from cluster.kube_client import ApiError
 from cluster.listing import PAGE
-from describe.why import MAX_PAGES, is_of
+from describe.why import MAX_PAGES
 from tests.cli.commands.why_api import NAMESPACE, ago, event, ledger, waiting
 
 LEDGERS = "/apis/clearml-injector.io/v1alpha1/gpuledgers"
@@ -135,6 +135,7 @@ def report(name, *, registered):
 def test_a_refused_workload_is_explained_by_its_event_and_by_none_of_another(ask, about, reason, said, why):
     others = [
         event("Job", "train-other-x", "FailedCreate", OF_KUBERAY.replace("0.500", "0.250")),
+        event("Job", "trains", "FailedCreate", OF_KUBERAY),
         event(*about, "Unhealthy", "probe failed"),
     ]
     ended = ask({REFUSALS: {"items": [*others, event(*about, reason, said)]}})
@@ -178,20 +179,6 @@ def test_without_rights_it_says_so(ask):
     ended = ask({})
     assert ended.returncode == 1
     assert "Its Events could not be read." in ended.stdout
-
-
-@pytest.mark.parametrize(
-    ("object_name", "asked", "is_one"),
-    [
-        ("train", "train", True),
-        ("web-6f7", "web", True),
-        ("web", "web-x1", True),
-        ("web-api-6f7", "web", False),
-        ("webs", "web", False),
-    ],
-)
-def test_a_workload_is_found_by_the_name_of_what_stands_one_step_above_or_below(object_name, asked, is_one):
-    assert is_of(object_name, asked) is is_one
 
 
 def test_the_namespace_is_that_of_the_context(tmp_path):
