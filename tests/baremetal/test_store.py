@@ -106,9 +106,13 @@ def test_the_folder_is_the_one_that_is_named_or_the_users_own(monkeypatch, tmp_p
     assert state_folder(Path("here")) == tmp_path / "here"
 
 
-def test_only_its_user_can_open_it(tmp_path):
+def test_only_its_user_can_open_it(tmp_path, monkeypatch):
     folder = own_folder(tmp_path / "state")
     assert folder.stat().st_mode & 0o777 == 0o700
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    with pytest.raises(StoreError, match="only that user can submit there") as raised:
+        own_folder(tmp_path / "state")
+    assert "remove" not in str(raised.value)
     (tmp_path / "private").symlink_to("/usr")
     with pytest.raises(StoreError, match="only that user can submit there; name a folder of your own"):
         own_folder(tmp_path)
@@ -119,11 +123,3 @@ def test_a_folder_that_everybody_can_write_is_refused_and_left_as_it_is(tmp_path
     with pytest.raises(StoreError, match=r"every user can write to .*: name a folder of your own"):
         own_folder(tmp_path)
     assert tmp_path.stat().st_mode & 0o7777 == 0o1777
-
-
-def test_another_users_folder_is_refused_without_advice_to_remove_it(tmp_path, monkeypatch):
-    own_folder(tmp_path)
-    monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    with pytest.raises(StoreError, match="only that user can submit there") as raised:
-        own_folder(tmp_path)
-    assert "remove" not in str(raised.value)

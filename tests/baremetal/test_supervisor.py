@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from baremetal import supervisor
-from baremetal.supervisor import BEGUN, EXIT, JOB, take
+from baremetal.supervisor import BEGUN, EXIT, JOB
 from testbed.process import eventually
 
 SHORTER = {
@@ -105,13 +105,7 @@ def test_of_many_that_start_at_once_one_runs(start, tmp_path):
     for process in [start(*command) for _ in range(8)]:
         process.wait()
     assert (tmp_path / "ran").read_text() == "ran\n"
-
-
-def test_the_right_is_taken_once_and_leaves_no_other_files(tmp_path):
-    assert take(tmp_path, {"pid": 1})
-    assert not take(tmp_path, {"pid": 2})
-    assert json.loads((tmp_path / BEGUN).read_text()) == {"pid": 1}
-    assert [each.name for each in tmp_path.iterdir()] == [BEGUN]
+    assert {each.name for each in tmp_path.iterdir()} == {BEGUN, EXIT, JOB, "log", "ran"}
 
 
 def test_what_the_command_leaves_behind_ends_with_it_also_in_sessions_of_its_own(start, tmp_path):

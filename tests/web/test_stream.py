@@ -180,25 +180,6 @@ def test_what_a_node_lacks_is_in_its_row():
     assert not any("unhealthy" in gpu for gpu in found["b"]["gpus"])
 
 
-def test_a_reservation_is_shown_by_the_name_of_its_pod_and_never_by_its_own():
-    source = Source("a")
-    for name in ("known-uid", "other-uid"):
-        source.ledger.place(eighths(4, namespace="team", reservation=name), 0.0)
-    pods = {"known-uid": AdmittedPod("train", "2026-01-01T00:00:00Z")}
-    page = page_of(source, admitted=lambda name: pods.get(name, AdmittedPod()))
-
-    async def watch(request):
-        return await request.until(is_whole), request.answer.body
-
-    events, body = watching(page, watch)
-    shares = [share for gpu in rows(events)["a"]["gpus"] for share in gpu.get("shares", ())]
-    assert {(share["kind"], share.get("pod"), share.get("created")) for share in shares} == {
-        ("reservation", "train", "2026-01-01T00:00:00Z"),
-        ("reservation", None, None),
-    }
-    assert b"uid" not in body
-
-
 def test_the_stream_says_which_cluster_it_is_and_where_links_lead_and_the_document_does_not():
     link = Link("Grafana", "https://grafana.example.com")
     page = page_of(Source("a"), cluster="berlin-1", links=(link,))
@@ -218,18 +199,19 @@ def test_a_link_leads_to_a_server(text):
         read_link(text)
 
 
-def test_reservations_of_replicas_are_told_apart_although_their_pods_are_called_the_same():
-    """On a node and among those that wait; what one has of several GPUs is one."""
+def test_reservations_are_shown_by_the_names_of_their_pods_and_told_apart_where_these_are_alike():
     source = Source("a", gpus=4)
-    for name in ("one", "other"):
-        source.ledger.place(eighths(16, namespace="team", reservation=name), 0.0)
-    for name in ("third", "fourth"):
-        source.ledger.place(eighths(8, namespace="team", reservation=name), 0.0)
-    nodes, panel = shown(source, admitted=lambda _: AdmittedPod("web-*"))
-    held = [share for gpu in nodes["a"]["gpus"] for share in gpu["shares"]]
-    assert [share["pod"] for share in held] == ["web-*"] * 4
+    for name, slices in (("one-uid", 16), ("other-uid", 16), ("third-uid", 8), ("fourth-uid", 8)):
+        source.ledger.place(eighths(slices, namespace="team", reservation=name), 0.0)
+    created = "2026-01-01T00:00:00Z"
+    nodes, panel = shown(source, admitted=lambda _: AdmittedPod("web-*", created))
+    held, waiting = [share for gpu in nodes["a"]["gpus"] for share in gpu["shares"]], panel["waiting"]
+    assert {(share["kind"], share["pod"], share["created"]) for share in held} == {
+        ("reservation", "web-*", created)
+    }
+    # What one has of several GPUs is one.
     assert sorted(Counter(share["id"] for share in held).values()) == [2, 2]
-    waiting = panel["waiting"]
-    assert [pod["name"] for pod in waiting] == ["web-*"] * 2
-    assert len({pod["id"] for pod in waiting}) == 2
-    assert not {"one", "other", "third", "fourth"} & {each["id"] for each in [*held, *waiting]}
+    assert ([pod["name"] for pod in waiting], len({pod["id"] for pod in waiting})) == (["web-*"] * 2, 2)
+    assert "uid" not in str([nodes, panel])
+    nodes, _ = shown(source)
+    assert not any("pod" in share for gpu in nodes["a"]["gpus"] for share in gpu["shares"])

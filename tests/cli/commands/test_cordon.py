@@ -7,7 +7,7 @@ import pytest
 from cluster.kube_client import ApiError
 from kube.dra import DRIVER
 from kube.names import RESOURCE_SLICES_PATH
-from tests.cli.running import run, serve
+from tests.cli.running import error_line, run, serve
 
 KEY = "clearml-injector/cordon"
 
@@ -81,12 +81,9 @@ def test_cards_that_an_agent_offers_to_claims_go_out_by_their_numbers(monkeypatc
     ],
 )
 def test_what_cannot_be_done_is_said(monkeypatch, api, arguments, said):
-    ended = called(monkeypatch, api, "cordon", *arguments)
-    assert ended.returncode == 2
-    assert ended.stderr.startswith(f"fraction-injector: {said}")
+    assert error_line(called(monkeypatch, api, "cordon", *arguments)).startswith(said)
 
 
 def test_a_resource_name_without_an_index_is_refused_before_the_cluster_is_asked():
-    result = run("cordon", "gpu-0", "--gpu-resource", "nvidia.com/gpu")
-    assert result.returncode == 2
-    assert '--gpu-resource "nvidia.com/gpu" must end in {index}' in result.stderr
+    said = error_line(run("cordon", "gpu-0", "--gpu-resource", "nvidia.com/gpu"))
+    assert said.startswith('--gpu-resource "nvidia.com/gpu" must end in {index}')

@@ -63,12 +63,16 @@ def spreading(tmp_path):
         ({"ownerReferences": [{"kind": "Job", "name": "a", "uid": "u", "controller": True}]}, "Job a"),
         ({"generateName": "web-"}, "pods named web-*"),
         ({"labels": {LABEL: "0.500", "clearml-agent-queue-name": "large"}}, "queue large"),
+        ({}, None),
     ],
 )
 def test_a_replica_learns_whose_it_is_and_what_that_means(spreading, metadata, owner):
     text = as_yaml(pod(metadata=metadata))
     assert facts_of(text, "--policies", spreading)["owner"] == owner
     out = explain("-", "--policies", spreading, text=text).stdout
+    if owner is None:
+        assert "  place pack: neither controller, generateName nor queue name the pod's owner" in out
+        return
     assert f"\n  place spread: away from other pods of {owner}, over nodes and then over GPUs\n" in out
     assert f"\n  sameModel: GPUs of one model for all pods of {owner}: " in out
 
@@ -129,7 +133,6 @@ def test_an_unlabelled_pod_with_a_key_of_ours_is_told_that_it_has_no_effect():
     assert facts_of(as_yaml(pod()))["notes"] == []
 
 
-SERVICE = "kind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 1}]}\n"
 NOTEBOOK = {
     "apiVersion": "kubeflow.org/v1",
     "kind": "Notebook",
@@ -138,23 +141,12 @@ NOTEBOOK = {
 }
 
 
-def test_of_a_rendered_chart_what_has_no_pods_is_passed_over():
-    rendered = f"{SERVICE}---\n{as_yaml(pod())}\n---\n{SERVICE}"
-    [facts] = json.loads(explain("--output", "json", "-", text=rendered).stdout)
-    assert facts["code"] == "injected"
-
-
-def test_kubeflow_gives_the_labels_of_a_notebook_to_its_pod():
-    assert facts_of(as_yaml(NOTEBOOK))["slices"] == 2
+def test_kubeflow_gives_the_labels_of_a_notebook_to_its_pod_and_what_has_no_pods_is_passed_over():
+    service = "kind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 1}]}\n"
+    assert facts_of(f"{service}---\n{as_yaml(NOTEBOOK)}")["slices"] == 2
 
 
 def test_of_a_pod_that_was_injected_before_it_is_not_said_that_no_node_has_room():
     stored = facts_of(as_yaml(pod()))["pod"]
     again = facts_of(as_yaml(stored))
     assert (again["code"], again["hasRoom"]) == ("unchanged", None)
-
-
-def test_a_pod_that_stands_alone_learns_that_it_is_packed(spreading):
-    out = explain("-", "--policies", spreading, text=as_yaml(pod())).stdout
-    assert "  place pack: neither controller, generateName nor queue name the pod's owner" in out
-    assert "place" not in explain("-", text=as_yaml(pod())).stdout

@@ -92,6 +92,7 @@ def test_one_namespaces_quotas_are_its_own_and_those_of_its_queues(ask):
     assert found[1]["pods"] == {"used": 1, "limit": None}
     assert ask("-n", "team-b", "-A").stdout == ask().stdout
     assert ask("-n", "team-c").stdout == "no quota holds pods of namespace team-c\n"
+    assert ask(policies="kind: Policy\nname: default\n").stdout == "no quota is given\n"
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,3 @@ def test_one_namespaces_quotas_are_its_own_and_those_of_its_queues(ask):
 def test_what_cannot_be_counted_is_said(ask, policies, options, said):
     ended = ask(*options, policies=policies)
     assert (ended.returncode, said in ended.stderr) == (2, True)
-
-
-def test_without_a_quota_there_is_none_to_show(ask):
-    assert ask(policies="kind: Policy\nname: default\n").stdout == "no quota is given\n"

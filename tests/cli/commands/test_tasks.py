@@ -173,8 +173,8 @@ def test_a_folder_that_is_gone_is_refused_in_one_line(call, store, tmp_path, mon
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
-    code, output = call("submit", "--queue", "half", "true")
-    assert (code, output) == (2, "fraction-injector: this folder is gone: change to another\n")
+    said = "fraction-injector: this folder is gone: change to another\n"
+    assert call("submit", "--queue", "half", "true") == (2, said)
 
 
 def test_where_nothing_can_be_written_a_running_task_is_ended_through_its_supervisor(
