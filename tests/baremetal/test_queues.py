@@ -64,13 +64,9 @@ def test_queues_that_cannot_be_served_are_refused_in_one_line(texts, said):
     assert len(str(raised.value)) < 200
 
 
-def test_a_name_may_hold_spaces_and_equal_signs():
-    assert [each.name for each in served("my queue=1", "a=b=0.5")] == ["my queue", "a=b"]
-
-
-def test_an_image_belongs_to_a_queue_that_is_served():
-    [queue] = served("a=1", images={"a": "busybox"})
-    assert queue.image == "busybox"
+def test_a_name_may_hold_spaces_and_equal_signs_and_an_image_belongs_to_a_queue_that_is_served():
+    found = served("my queue=1", "a=b=0.5", images={"a=b": "busybox"})
+    assert [(each.name, each.image) for each in found] == [("my queue", None), ("a=b", "busybox")]
     with pytest.raises(ValueError, match='--image names queue "b"'):
         served("a=1", images={"b": "busybox"})
 
@@ -84,11 +80,21 @@ def test_all_cards_are_given_but_those_in_mig_mode():
     assert given((first, replace(second, mig=True), third), None) == [0, 2]
 
 
-def test_a_card_that_is_not_there_is_refused_with_those_that_are():
-    with pytest.raises(ValueError, match="--gpus names 2, which the driver does not list: it has 0, 1"):
-        given(cards(2), (0, 1, 2, 3))
-    with pytest.raises(ValueError, match="it has no card"):
-        given((), (0,))
+IN_MIG = (replace(cards(1)[0], mig=True),)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "wanted", "said"),
+    [
+        (cards(2), (0, 1, 2, 3), "--gpus names 2, which the driver does not list: it has 0, 1"),
+        ((), (0,), "it has no card"),
+        (IN_MIG, (0,), "--gpus names 0, which is in MIG mode"),
+        (IN_MIG, None, "no usable card"),
+    ],
+)
+def test_cards_that_cannot_be_given_are_refused(gpus, wanted, said):
+    with pytest.raises(ValueError, match=said):
+        given(gpus, wanted)
 
 
 BEFORE = {card.index: card.uuid for card in cards(4)}
@@ -107,11 +113,3 @@ def test_numbers_are_the_drivers_again_when_there_is_a_new_card_or_all_are_there
     assert numbers_of(swapped, {0: "GPU-0", 1: "GPU-1"}) == {0: "GPU-1", 1: "GPU-0"}
     replaced = (first, replace(second, uuid="GPU-new"))
     assert numbers_of(replaced, BEFORE) == {0: "GPU-0", 1: "GPU-new"}
-
-
-def test_a_named_card_in_mig_mode_is_refused_and_so_is_a_machine_without_cards():
-    [card] = cards(1)
-    with pytest.raises(ValueError, match="--gpus names 0, which is in MIG mode"):
-        given((replace(card, mig=True),), (0,))
-    with pytest.raises(ValueError, match="no usable card"):
-        given((replace(card, mig=True),), None)

@@ -53,14 +53,6 @@ def test_pooled_values_replicate_all_gpus_under_one_name(tmp_path, more, renames
     }
 
 
-def test_openshift_gets_a_config_map_and_a_patch_that_names_it():
-    config_map, patch = yaml.safe_load_all(operator_values("1", "--platform", "openshift")[1])
-    assert (config_map["kind"], config_map["metadata"]["namespace"]) == ("ConfigMap", "nvidia-gpu-operator")
-    config = patch["spec"]["devicePlugin"]["config"]
-    assert config["name"] == config_map["metadata"]["name"]
-    assert yaml.safe_load(config_map["data"][config["default"]])["version"] == "v1"
-
-
 @pytest.mark.parametrize(
     ("policy", "option", "why"),
     [
@@ -91,6 +83,9 @@ def test_mig_values_name_the_config_map_that_the_controller_writes(platform):
     assert values["mig"] == {"strategy": "mixed"}
     assert values["migManager"]["config"]["name"] == "fraction-injector-mig"
     plugin = yaml.safe_load(first[0]["data"]["slices"]) if first else plugin_of(values)
+    for config_map in first:
+        config = {"name": values["devicePlugin"]["config"]["name"], "namespace": "nvidia-gpu-operator"}
+        assert (config_map["kind"], config_map["metadata"]) == ("ConfigMap", config)
     assert plugin["flags"]["migStrategy"] == "mixed"
 
 

@@ -17,59 +17,82 @@ ELSEWHERE = AgentSet(0, 0, read_agent_pods('{"nodeSelector":{"pool":"other"}}'))
 SILENT = msgspec.structs.replace(node(), offers_nothing=True)
 
 
-def test_without_a_gpu_anywhere_it_warns():
-    cpu = (SeenNode(NodeFact(name="cpu-1"), "uid"),)
-    [(level, text)] = lines("nodes", nodes=cpu, reports={})
-    assert (level, text.partition(" -- ")[0]) == ("warning", "no node offers GPUs")
-    assert text.endswith("see why its agents serve none, below")
-    [(_, text)] = lines("nodes", nodes=cpu, reports={}, agents=ELSEWHERE)
-    assert text.endswith("label the GPU nodes: kubectl label node NODE pool=other")
-    [(_, text)] = lines("nodes", nodes=cpu, reports={}, agents=None)
-    assert "GPU feature discovery and device plugin" in text
-    assert lines("nodes", node="cpu-1")[0][1].startswith("node cpu-1 offers no GPU")
-
-
-@pytest.mark.parametrize(
-    ("labels", "level", "what"),
-    [
-        ({}, "ok", "no node has labels of NVIDIA's GPU operator"),
-        ({"device-plugin": "false"}, "ok", "node gpu-1: NVIDIA's GPU operator manages it by a ClusterPolicy"),
-        ({"dra-driver": "false"}, "ok", "node gpu-1: NVIDIA's GPU operator manages it by a GPUCluster"),
-        (
-            {"dra-driver": "true"},
-            "failed",
-            "-- kubectl label node gpu-1 nvidia.com/gpu.deploy.dra-driver=false --overwrite",
-        ),
-    ],
-)
-def test_the_shape_of_the_gpu_operator_is_named_and_its_driver_kept_from_our_cards(labels, level, what):
-    nodes = (node(labels={f"nvidia.com/gpu.deploy.{name}": value for name, value in labels.items()}),)
-    [(found, text)] = lines("shape", nodes=nodes)
-    assert (found, what in text) == (level, True)
-    assert lines("shape", nodes=nodes, agents=None, agent_pods=(), reports={})[0][0] == "ok"
-
-
+CPU = {"nodes": (SeenNode(NodeFact(name="cpu-1"), "uid"),), "reports": {}}
+UNREADY = {"agent_pods": (AgentPod("agent-a", "gpu-1", is_ready=False),)}
 WHY = 'FailedCreate: pods "x-" is forbidden: RuntimeClass "nvidia" not found'
+LEFT = {"nodes": (node(taints=TAINTED),), "agents": ELSEWHERE, "agent_pods": ()}
 
 
-@pytest.mark.parametrize(
-    ("agents", "level", "what"),
-    [
-        (None, "ok", "no agent is installed"),
-        (ELSEWHERE, "warning", "matches no node -- label the GPU nodes: kubectl label node NODE pool=other"),
-        (AgentSet(3, 1), "failed", f"2 pods of DaemonSet {SET[1]} are not created: {WHY} -- create the"),
-    ],
-)
-def test_the_agents_daemon_set_creates_its_pods(agents, level, what):
-    [(seen_level, text)] = lines("agents", agents=agents, events={SET: WHY})
+def labelled(name, value):
+    return {"nodes": (node(labels={f"nvidia.com/gpu.deploy.{name}": value}),)}
+
+
+FINDINGS = {
+    "no GPU where agents serve none": (
+        "nodes",
+        CPU,
+        "warning",
+        "no node offers GPUs -- see why its agents serve",
+    ),
+    "no node that the agent selects": (
+        *("nodes", {**CPU, "agents": ELSEWHERE}, "warning"),
+        "-- label the GPU nodes: kubectl label node NODE pool=other",
+    ),
+    "no GPU and no agent": (
+        "nodes",
+        {**CPU, "agents": None},
+        "warning",
+        "GPU feature discovery and device plug",
+    ),
+    "a node without GPUs": ("nodes", {"node": "cpu-1"}, "warning", "node cpu-1 offers no GPU"),
+    "no GPU operator": ("shape", {}, "ok", "no node has labels of NVIDIA's GPU operator"),
+    "a ClusterPolicy": ("shape", labelled("device-plugin", "false"), "ok", "manages it by a ClusterPolicy"),
+    "a GPUCluster": ("shape", labelled("dra-driver", "false"), "ok", "manages it by a GPUCluster"),
+    "a GPUCluster without our agent": (
+        *("shape", {**labelled("dra-driver", "true"), "agents": None, "agent_pods": (), "reports": {}}, "ok"),
+        "by a GPUCluster",
+    ),
+    "a GPUCluster that offers our cards": (
+        *("shape", labelled("dra-driver", "true"), "failed"),
+        "-- kubectl label node gpu-1 nvidia.com/gpu.deploy.dra-driver=false --overwrite",
+    ),
+    "no agent": ("agents", {"agents": None}, "ok", "no agent is installed"),
+    "an agent for no node": (
+        "agents",
+        {"agents": ELSEWHERE},
+        "warning",
+        "no node -- label the GPU nodes: k",
+    ),
+    "pods that are not created": (
+        *("agents", {"agents": AgentSet(3, 1), "events": {SET: WHY}}, "failed"),
+        f"2 pods of DaemonSet {SET[1]} are not created: {WHY} -- create the",
+    ),
+    "a pod whose report says why": ("agent-pods", UNREADY, "ok", "no pod of the agent waits"),
+    "a pod that reports nothing": (
+        "agent-pods",
+        {**UNREADY, "reports": {}},
+        "failed",
+        "has reported nothing -- read",
+    ),
+    "a node that is not ready": (
+        *("usable", {"nodes": (node(usable=False),)}, "warning"),
+        "node gpu-1: it is not ready, cordoned or being removed -- kubectl",
+    ),
+    "a held node": (
+        *("taints", {"nodes": (node(taints=TAINTED),)}, "warning"),
+        "node gpu-1: it takes no new pods: taint clearml-injector.io/agent-not-ready -- ",
+    ),
+    "a held node whose agent left": (
+        *("taints", LEFT, "warning"),
+        "its agent left, and it takes no new pods until those that use its slices have ended -- ",
+    ),
+}
+
+
+@pytest.mark.parametrize(("check", "changed", "level", "what"), FINDINGS.values(), ids=FINDINGS)
+def test_nodes_and_the_pods_of_agents_are_judged(check, changed, level, what):
+    [(seen_level, text)] = lines(check, **changed)
     assert (seen_level, what in text) == (level, True), text
-
-
-def test_a_pod_that_runs_and_reports_nothing_fails_and_one_that_reports_does_so_there():
-    pods = (AgentPod("agent-a", "gpu-1", is_ready=False),)
-    assert lines("agent-pods", agent_pods=pods)[0][0] == "ok"
-    [(level, text)] = lines("agent-pods", agent_pods=pods, reports={})
-    assert (level, "has reported nothing" in text) == ("failed", True)
 
 
 @pytest.mark.parametrize(
@@ -99,28 +122,6 @@ def test_a_paused_agent_is_a_warning_and_no_failure():
     [(level, text)] = lines("paused", nodes=(paused,), reports=ended)
     assert (level, "is paused-for-driver-upgrade" in text) == ("warning", True)
     assert lines("serving", nodes=(paused,), reports=ended)[0][0] == "ok"
-
-
-@pytest.mark.parametrize(
-    ("check", "changed", "text"),
-    [
-        ("usable", {"nodes": (node(usable=False),)}, "it is not ready, cordoned or being removed -- kubectl"),
-        (
-            "taints",
-            {"nodes": (node(taints=TAINTED),)},
-            "it takes no new pods: taint clearml-injector.io/agent",
-        ),
-        (
-            "taints",
-            {"nodes": (node(taints=TAINTED),), "agents": ELSEWHERE, "agent_pods": ()},
-            "its agent left, and it takes no new pods until those that use its slices have ended -- fraction",
-        ),
-    ],
-    ids=["not usable", "held for its agent", "held, and its agent left"],
-)
-def test_a_node_that_takes_no_pods_is_a_warning(check, changed, text):
-    [(level, found)] = lines(check, **changed)
-    assert (level, found.startswith(f"node gpu-1: {text}")) == ("warning", True), found
 
 
 @pytest.mark.parametrize("listing", [{"ledgers": {}}, {"reports": {}, "nodes": (SILENT,)}])
