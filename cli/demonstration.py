@@ -24,7 +24,6 @@ from cli.ledger_table import lines
 from cli.manifests import read_objects
 from cli.options import DEMO, DEMO_INVENTORY, fail, read_ledger, read_policies
 from cli.printing import say, say_drawn, shortened, table
-from cli.subcommands import NAME
 from kube.names import ASKING_LABELS
 from ledger.from_kubernetes import pod_from_object
 from ledger.ledger import Ledger
@@ -34,6 +33,7 @@ from webhook.admission.annotations import GPU_CONTAINER, MEMORY_MIB
 DEMO_PODS = DEMO / "pods.yaml"
 HEADINGS = ("POD", "LABEL", "DECISION", "CONTAINER", "GPU RESOURCE", "MIB")
 MAX_NAME = 20
+COMMAND = "fraction-injector"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +131,8 @@ def _show(answers: list[DemoResult]) -> None:
         elif not answer.patch:
             say(f"untouched  {answer.name}: it has no label, so nothing was changed")
     # By its path where a shell does not find it.
-    is_unknown = Path(sys.argv[0]).name == NAME and shutil.which(NAME) is None
-    typed = sys.argv[0] if is_unknown else NAME
+    is_unknown = Path(sys.argv[0]).name == COMMAND and shutil.which(COMMAND) is None
+    typed = sys.argv[0] if is_unknown else COMMAND
     say(
         "\nNext\n"
         f"  every change to every pod:  {typed} explain --together {os.path.relpath(DEMO_PODS)}\n"
