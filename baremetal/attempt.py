@@ -21,12 +21,11 @@ from baremetal.supervisor import BEGUN, EXIT, JOB, LOG, SESSION, boot_id, remove
 
 
 class Exit(msgspec.Struct, frozen=True):
-    """How a command ended, as its supervisor wrote it."""
+    """How a command ended, as its supervisor wrote it, and when in Unix time."""
 
     code: int | None
     """Its exit code, minus the signal's number if a signal ended it; None if nobody knows."""
     at: float
-    """Unix time."""
     why: str = ""
     """Why nobody knows."""
 

@@ -20,7 +20,6 @@ from agent.shares import RefusedError, Share
 from baremetal.job import MARK, JobFile, ShareLimits
 from baremetal.task import Task
 
-RUNTIMES = ("podman", "docker")
 CDI_DIRS = ("/etc/cdi", "/var/run/cdi")
 """Where these read CDI specifications."""
 
@@ -82,7 +81,8 @@ def find_runtime(named: str | None) -> str:
     Raises:
         CdiError: there is none; the text says what to install.
     """
-    found = next(filter(None, map(shutil.which, [named] if named is not None else RUNTIMES)), None)
+    wanted = ("podman", "docker") if named is None else (named,)
+    found = next(filter(None, map(shutil.which, wanted)), None)
     if found is None:
         raise CdiError(f"there is no {named or 'podman or docker'} on PATH, which runs containers")
     return found

@@ -80,10 +80,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         return free
 
     def write_to(self, ledger: Ledger, running: Iterable[Task], waiting: Iterable[Task]) -> None:
-        """Put the machine as a node, and tasks as pods, in the place of what a ledger has.
-
-        Waiting tasks of queues that are not served are left out.
-        """
+        """Replace what a ledger has; waiting tasks of queues that are not served are left out."""
         slices = {queue.name: queue.fraction.slices for queue in self.queues}
         held = [(task, self.slices_of(task)) for task in running]
         pods = [_pod(task, self.name, tuple([(at, each) for at in task.indices])) for task, each in held]
@@ -97,10 +94,9 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     def usage(self, running: Iterable[Task]) -> str:
         """Return one line: how much of the machine is in use."""
-        used = sum(self.slices_of(task) * len(task.indices) for task in running)
-        cards = f"{used / self.slices_per_gpu:.4f}".rstrip("0").rstrip(".")
-        count = len(self.cards)
-        return f"{cards} of {count} GPUs in use ({used} of {count * self.slices_per_gpu} slices)"
+        used, count = sum(self.slices_of(task) * len(task.indices) for task in running), len(self.cards)
+        slices = f"{used} of {count * self.slices_per_gpu} slices"
+        return f"{used / self.slices_per_gpu:g} of {count} GPUs in use ({slices})"
 
     def _node(self) -> NodeFact:
         cards, slices = self.cards, self.slices_per_gpu

@@ -43,20 +43,19 @@ RETRY_SECONDS, CHECK_SECONDS, POLL_SECONDS, FORGET_TURNS = 5.0, 5.0, 0.5, 7200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerOptions:
-    """How `machine run` is started."""
+    """How `machine run` is started; `gpus` are numbers of cards.
+
+    None stands for all cards, for the first container runtime that is there, and for no page.
+    """
 
     gpus: Collection[int] | None
-    """Numbers of cards; None for all."""
     queues: Sequence[ServedQueue]
     state: Path
     policy: EffectivePolicy
     limiter_library: Path | None = None
     runtime: str | None = None
-    """Container runtime; None for the first that is there."""
     clearml: bool = False
-    """Whether the queues are ClearML's, too."""
     page_port: int | None = None
-    """None for no page."""
 
 
 class CannotRunError(Exception):

@@ -87,8 +87,6 @@ def read_queues(
     """
     queues = tuple([_queue(text, policy, images) for text in texts])
     names = [queue.name for queue in queues]
-    if not queues:
-        raise ValueError("--queue: name a queue, such as half_gpu=0.5")
     if twice := {name for name in names if names.count(name) > 1}:
         raise ValueError(f'--queue names "{min(twice)}" twice')
     if strangers := set(images) - set(names):
@@ -112,10 +110,7 @@ def _queue(text: str, policy: EffectivePolicy, images: Mapping[str, str]) -> Ser
 
 
 def share_of(text: str, policy: EffectivePolicy) -> Fraction | None:
-    """Return what a number such as "0.5" or "2" means; None if it is neither a share of the policy nor whole.
-
-    The number is compared as a fraction, never as a float: "0.5" is the policy's "0.500".
-    """
+    """Return what a number such as "0.5" or "2" means; None if it is no share of the policy and not whole."""
     wanted = Fraction.ratio_of_text(text) if len(text) <= MAX_SHARE else None
     if wanted is None:
         return None

@@ -1,7 +1,7 @@
 """Starts waiting tasks as cards have room, and sees to their end. It may be killed at any moment.
 
-The store says what may run, the folder of an attempt what did: both together say after a restart what became
-of every task. A task's slices are free again only when nothing of it runs any more.
+The store says what may run, the folder of an attempt what did. A task's slices are free again only when
+nothing of it runs any more.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Runner:
         self._clock = clock
         self._pauses: dict[str, float] = {}
         """Until when nothing of a queue starts."""
-        self._identity = identity(folder)
+        self._identity = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
         self._running: dict[int, Task] = {}
         """Whose slices are taken."""
         self._supervisors: dict[int, subprocess.Popen[bytes]] = {}
@@ -67,12 +67,14 @@ class Runner:
             # The driver may have numbered the cards anew.
             indices = tuple(card.index for card in self._machine.cards if card.uuid in task.gpus)
             self._running[task.number] = self._store.update(task.number, indices=indices) or task
-        self._log.info("tasks adopted", running=len(self._running))
 
     def step(self, faults: Mapping[str, str]) -> None:
         """Do all that can be done now; `faults` are those of `Machine`, as of now."""
         self._follow_tasks()
-        self._follow_cards(faults)
+        if faults != self._machine.faults:
+            self._log.warning("GPUs that are out of service", reasons=sorted(faults.values()))
+            self._machine = msgspec.structs.replace(self._machine, faults=dict(faults))
+            self._store.write_machine(self._machine)
         self._bound_logs()
         if is_full(self._folder):
             return
@@ -86,8 +88,7 @@ class Runner:
         return Attempt(attempt_folder(self._folder, task), mark)
 
     def _start(self, start: Start) -> None:
-        task = self._store.begin(start, time.time())
-        if task is None:
+        if (task := self._store.begin(start, time.time())) is None:
             return
         self._running[task.number] = task
         self._log.info("task starts", task=task.number, queue=start.queue.name, gpus=list(task.indices))
@@ -153,18 +154,6 @@ class Runner:
     def _forget(self, task: Task) -> None:
         del self._running[task.number]
         self._supervisors.pop(task.number, None)
-
-    def _follow_cards(self, faults: Mapping[str, str]) -> None:
-        """Take cards out of service or back into it."""
-        if faults != self._machine.faults:
-            self._log.warning("GPUs that are out of service", reasons=sorted(faults.values()))
-            self._machine = msgspec.structs.replace(self._machine, faults=dict(faults))
-            self._store.write_machine(self._machine)
-
-
-def identity(folder: Path) -> str:
-    """Return a name for the tasks of a folder: containers and variables carry it."""
-    return hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
 
 
 def attempt_folder(folder: Path, task: Task) -> Path:

@@ -54,7 +54,6 @@ NO_QUEUES = ["half", "half=", "=0.5", "a\n=0.5", "\udcff=1", "--gpus=1", "-x=0.5
         (["half=0.5,quarter=0.25"], "write blanks between queues, such as a=0.5 b=1"),
         (["x=0\n5"], "asks for 0\\n5: use"),
         (["a=1", "b=1", "a=0.5"], '--queue names "a" twice'),
-        ([], "name a queue"),
     ],
 )
 def test_queues_that_cannot_be_served_are_refused_in_one_line(texts, said):

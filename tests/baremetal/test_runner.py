@@ -12,7 +12,7 @@ from agent.shares import RefusedError
 from baremetal.attempt import Attempt
 from baremetal.job import MARK, JobFile
 from baremetal.machine import Machine
-from baremetal.runner import RETRY_SECONDS, Runner, attempt_folder, identity
+from baremetal.runner import RETRY_SECONDS, Runner, attempt_folder
 from baremetal.store import TaskStore
 from baremetal.supervisor import stat_of
 from baremetal.task import OVER
@@ -49,8 +49,7 @@ class Box:
         return self.runner._machine.free(self.runner._running.values())
 
     def attempt(self, task):
-        mark = f"{identity(self.folder)}/{task.number}/{task.attempt}"
-        return Attempt(attempt_folder(self.folder, task), mark)
+        return self.runner._attempt(task)
 
     def submit(self, queue, *command):
         return self.store.submit(submission(queue, *command), time.time())
