@@ -3,7 +3,6 @@
 import json
 
 import pytest
-import yaml
 
 from tests.cli.running import CHECKOUT, run, write
 
@@ -109,12 +108,12 @@ def test_several_paths_are_checked_and_the_worst_is_the_exit_status(tmp_path):
 
 
 def test_json_lists_notes_and_mistakes_with_their_place(tmp_path):
-    text = yaml.safe_dump({"kind": "Policy", "name": "default", "limiter": "none"}, sort_keys=False)
+    text = "kind: Policy\nname: default\nlimiter: none\n"
     code, out, _ = run("check", write(tmp_path, default=text), "-o", "json")
     note, fine = json.loads(out)
     assert (code, note["level"], note["file"], note["line"]) == (0, "note", f"{tmp_path}/default.yaml", 3)
     assert (fine["level"], fine["file"]) == ("ok", str(tmp_path))
-    (tmp_path / "default.yaml").write_text("kind: Policy\nname: default\nlimitr: x\n")
+    write(tmp_path, default=text.replace("limiter", "limitr"))
     code, out, _ = run("check", tmp_path, "-o", "json")
     [error] = json.loads(out)
     assert (code, error["level"], error["line"], error["path"]) == (1, "error", 3, "limitr")

@@ -141,25 +141,13 @@ def test_an_object_that_cannot_be_read_is_a_failure_and_no_traceback(ask):
 
 def test_a_labelled_pod_is_tried_in_a_dry_run_unless_that_is_switched_off(ask):
     injected = {"metadata": {"name": "x", "annotations": {"clearml-injector/injected": "default@1"}}}
-    for namespace, named in (("default", ()), ("team", ("--try-namespace", "team"))):
-        pods = f"/api/v1/namespaces/{namespace}/pods"
-        ended, api = ask({**OBJECTS, pods: injected}, *named)
-        what = f"a labelled pod in namespace {namespace} is injected by policy default@1"
-        assert level_of(ended, what) == "ok"
-        written = [(path, query) for method, path, query in api.asked if method != "GET"]
-        assert written == [(pods, {"dryRun": "All"})]
+    pods = "/api/v1/namespaces/team/pods"
+    ended, api = ask({**OBJECTS, pods: injected}, "--try-namespace", "team")
+    assert level_of(ended, "a labelled pod in namespace team is injected by policy default@1") == "ok"
+    written = [(path, query) for method, path, query in api.asked if method != "GET"]
+    assert written == [(pods, {"dryRun": "All"})]
     ended, api = ask(OBJECTS, "--no-trial")
-    assert {method for method, *_ in api.asked} == {"GET"}
-    assert "a labelled pod" not in ended.stdout
-
-
-def status_of(containers=(), init=(), **conditions):
-    of = [{"type": kind, "status": status, "message": "m"} for kind, status in conditions.items()]
-    return {"conditions": of, "containerStatuses": [*containers], "initContainerStatuses": [*init]}
-
-
-def container(name, state, last=None):
-    return {"name": name, "state": state, "lastState": {"terminated": last} if last else {}}
+    assert ({method for method, *_ in api.asked}, "a labelled pod" in ended.stdout) == ({"GET"}, False)
 
 
 def waits(reason, **more):
@@ -168,32 +156,37 @@ def waits(reason, **more):
 
 DRIVER = "fraction-injector: NVML: nvmlInit: Driver Not Loaded"
 ENDED = {"reason": "Error", "exitCode": 2, "message": f"more\n{DRIVER}\n"}
-CREATING = container("agent", waits("PodInitializing"))
+CREATING = waits("PodInitializing")
 
 
 @pytest.mark.parametrize(
-    ("status", "text"),
+    ("container", "init", "text"),
     [
         (
-            status_of([container("agent", waits("CrashLoopBackOff", message="back-off"), ENDED)]),
+            waits("CrashLoopBackOff", message="back-off"),
+            None,
             f"CrashLoopBackOff after exit code 2: {DRIVER} -- ",
         ),
+        (CREATING, {"terminated": ENDED}, f"library: Error after exit code 2: {DRIVER}"),
+        (CREATING, waits("ErrImagePull", message="denied"), "library: ErrImagePull: denied -- check image"),
         (
-            status_of([CREATING], [container("library", {"terminated": ENDED})]),
-            f"library: Error after exit code 2: {DRIVER}",
+            waits("ContainerCreating"),
+            None,
+            "agent: ContainerCreating: FailedCreatePodSandBox: no runtime for nvidia",
         ),
-        (
-            status_of([CREATING], [container("library", waits("ErrImagePull", message="denied"))]),
-            "library: ErrImagePull: denied -- check image",
-        ),
-        (
-            status_of([container("agent", waits("ContainerCreating"))]),
-            "agent: ContainerCreating: FailedCreatePodSandBox: no runtime for nvidia -- restart k3s",
-        ),
-        (status_of(PodScheduled="False"), "scheduler: Unscheduled: m -- kubectl describe pod"),
+        (None, None, "scheduler: Unscheduled: m -- kubectl describe pod"),
     ],
 )
-def test_the_agents_pod_says_what_it_waits_for(ask, status, text):
+def test_the_agents_pod_says_what_it_waits_for(ask, container, init, text):
+    is_loop = container is not None and container["waiting"]["reason"] == "CrashLoopBackOff"
+    last = {"terminated": ENDED} if is_loop else {}
+    status = {
+        "conditions": [{"type": "PodScheduled", "status": "False", "message": "m"}]
+        if container is None
+        else [],
+        "containerStatuses": [{"name": "agent", "state": container, "lastState": last}] if container else [],
+        "initContainerStatuses": [{"name": "library", "state": init}] if init else [],
+    }
     metadata = {"name": "fraction-injector-agent-a", "labels": {"app.kubernetes.io/component": "agent"}}
     pod = {"metadata": metadata, "spec": {"nodeName": "gpu-1", "containers": []}, "status": status}
     about = {"involvedObject": {"kind": "Pod", "name": "fraction-injector-agent-a"}}

@@ -52,15 +52,10 @@ def slices(*items):
     return {"items": list(items)}
 
 
+LOST = [{"key": f"{DRIVER}/xid", "value": "79", "effect": "NoSchedule"}]
 OFFERED = slices(
     resource_slice("a", card("gpu-0", 40960), card("gpu-1", 81920), node="a", driver=DRIVER),
-    resource_slice(
-        "b",
-        card("gpu-0", 81920),
-        card("gpu-1", 81920, taints=[{"key": f"{DRIVER}/xid", "value": "79", "effect": "NoSchedule"}]),
-        node="b",
-        driver=DRIVER,
-    ),
+    resource_slice("b", card("gpu-0", 81920), card("gpu-1", 81920, taints=LOST), node="b", driver=DRIVER),
 )
 
 
