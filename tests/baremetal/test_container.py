@@ -11,7 +11,7 @@ from agent.policy_compiler import part_for_nodes
 from agent.shares import RefusedError
 from baremetal.container import ContainerJobs, find_runtime
 from baremetal.job import ShareLimits, shares
-from policies.loading.loader import load_policies
+from policies.loading.loader import parse_policies
 from tests.baremetal.support.machine import cards, policy, submission, task
 
 CARDS = cards(2)
@@ -32,9 +32,8 @@ def cdi(tmp_path):
 
 @pytest.fixture
 def library(tmp_path):
-    file = tmp_path / "libvgpu.so.2"
-    file.write_bytes(b"the library")
-    return file
+    (tmp_path / "libvgpu.so.2").write_bytes(b"the library")
+    return tmp_path / "libvgpu.so.2"
 
 
 def limits_of(effective, library=None):
@@ -85,12 +84,10 @@ def test_whole_cards_have_no_limit_and_without_a_library_no_share_has(tmp_path, 
 
 
 @pytest.fixture
-def clearml(tmp_path):
+def clearml():
     """A policy with ClearML's images, which limit themselves."""
-    folder = tmp_path / "policies"
-    folder.mkdir()
-    (folder / "policy.yaml").write_text("kind: Policy\nname: default\nlimiter: clearml-image\n")
-    return limits_of(load_policies(folder).resolve("default", None, None))
+    policies = parse_policies({"default.yaml": b"kind: Policy\nname: default\nlimiter: clearml-image\n"})
+    return limits_of(policies.resolve("default", None, None))
 
 
 def test_an_image_that_limits_itself_to_the_share_sees_the_pids_of_the_host(tmp_path, cdi, clearml):
@@ -102,9 +99,7 @@ def test_an_image_that_limits_itself_to_the_share_sees_the_pids_of_the_host(tmp_
 
 @pytest.mark.parametrize("image", [IMAGE, CLEARML.replace("8gb", "40gb")])
 def test_an_image_that_does_not_limit_itself_to_the_share_is_refused(tmp_path, cdi, clearml, image):
-    with pytest.raises(
-        RefusedError, match="limiter clearml-image needs an image that limits itself to at most"
-    ):
+    with pytest.raises(RefusedError, match="clearml-image needs an image that limits itself to at most"):
         job_of(task(), clearml, tmp_path, cdi, image)
 
 

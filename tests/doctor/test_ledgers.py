@@ -21,12 +21,8 @@ def test_what_a_node_lacks_is_said_with_what_to_do(found, what):
 
 @pytest.mark.parametrize(("writes_limits", "level"), [(True, "failed"), (False, "warning")])
 def test_where_an_agent_reports_the_memory_the_label_is_given_without_feature_discovery(writes_limits, level):
-    found = lines(
-        "fractions",
-        nodes=(node(gpu_mib=None),),
-        reports={"gpu-1": says(mib=40960)},
-        policies=StoredPolicies("new", writes_limits=writes_limits),
-    )
+    policies, reports = StoredPolicies("new", writes_limits=writes_limits), {"gpu-1": says(mib=40960)}
+    found = lines("fractions", nodes=(node(gpu_mib=None),), reports=reports, policies=policies)
     what = "node gpu-1: the node label nvidia.com/gpu.memory is missing or not a number of MiB"
     assert found == [(level, f"{what} -- kubectl label node gpu-1 nvidia.com/gpu.memory=40960")]
 
