@@ -79,7 +79,8 @@ def _details(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
         yield from (f"  {line}" for line in yaml_lines(facts["claim"]["spec"]["spec"]))
         return
     limited = _by_agent(explanation) if by_agent else ""
-    share = f"{_slices(facts['slices'])} of GPU {_index(facts['index'])}{memory}{limited}"
+    number = facts["slices"]
+    share = f"{number} slice{'' if number == 1 else 's'} of GPU {_index(facts['index'])}{memory}{limited}"
     yield f"container {facts['container']}: {share}"
     yield from _parts(explanation, facts)
 
@@ -167,10 +168,6 @@ def _replicas(facts: dict[str, Any]) -> Iterator[str]:
     if facts["sameModel"]:
         model = f": {facts['model']}" if facts["model"] is not None else ""
         yield f"sameModel: GPUs of one model for all pods of {facts['owner']}{model}"
-
-
-def _slices(number: int) -> str:
-    return "1 slice" if number == 1 else f"{number} slices"
 
 
 def _index(index: int | list[int] | None) -> str:

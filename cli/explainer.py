@@ -18,7 +18,6 @@ from cli.pod_templates import COPIES_LABELS, pod_templates, refuse_label
 from kube.names import INJECTED_ANNOTATION, QUEUE_ID_LABEL, QUEUE_NAME_LABEL
 from kube.other_constraints import ConstrainedSpec, chosen_without
 from ledger.ledger import Ledger
-from ledger.placement_request import Placement
 from modes.claim import template_name, template_spec
 from modes.instance import Instance
 from policies.loading.policy_set import PolicySet
@@ -96,17 +95,16 @@ class Explanation:
             placement, claim = injection.placement, injection.claim
             facts |= {"slices": injection.slices, "memoryMiB": injection.memory_mib, "alias": injection.alias}
             facts |= {"container": injection.container, "model": placement.model}
-            facts |= {"passedOver": placement.passed_over, "index": self._index(placement)}
+            # A number, or a list of whole or several GPUs; None if it has none.
+            indices = list(placement.gpus)
+            is_list = self._is_whole or len(indices) > 1
+            facts |= {"passedOver": placement.passed_over}
+            facts["index"] = indices if is_list else next(iter(indices), None)
             if self.instance:
                 facts["profile"] = self.instance.profile.name
             if claim is not None:
                 facts["claim"] = {"template": template_name(claim), "spec": template_spec(claim)}
         return facts
-
-    def _index(self, placement: Placement) -> int | list[int] | None:
-        """Return the number of the pod's GPU, or a list of whole or several GPUs; None if it has none."""
-        indices = list(placement.gpus)
-        return indices if self._is_whole or len(indices) > 1 else next(iter(indices), None)
 
     @property
     def instance(self) -> Instance | None:
