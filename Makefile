@@ -68,8 +68,9 @@ bench-placement: $(READY) ## Count placements per second at 1,213 and 10,000 nod
 bench-packing: $(READY) ## Measure how full openb's cluster gets; TRACE=DIR has its CSV files
 	$(BIN)/python -m bench.packing --trace $(TRACE) $(BENCH)
 
-bench-regimes: $(READY) ## Compare placement on clusters for which nothing was tuned: filling, churn, odd orders, changes
+bench-regimes: $(READY) ## Compare placement on clusters for which nothing was tuned: filling, churn, odd orders, changes; and how long pods wait
 	$(BIN)/python -m bench.packing.regimes $(BENCH)
+	$(BIN)/python -m bench.packing.waits
 
 bench-controller: $(READY) ## Find the controller's longest step and its memory at 10,000 nodes and 80,000 pods, and with the largest pods
 	$(BIN)/python -m bench.controller_loop $(BENCH)

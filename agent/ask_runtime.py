@@ -5,6 +5,7 @@ Access to the runtime's socket is root access to the node, so a short process as
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import cast
@@ -36,20 +37,11 @@ def ask(socket: str) -> Runtime:
     with grpc.insecure_channel(f"unix:{socket.removeprefix('unix://')}") as channel:
         runtime = Stub(runtime_pb2, "RuntimeService", channel)
         answer = runtime.Version(VersionRequest(), timeout=CALL_SECONDS)
-        version = f"{answer.runtime_name}://{answer.runtime_version}"
-        return Runtime(version, _is_cdi_on(runtime))
-
-
-def _is_cdi_on(runtime: Stub) -> bool | None:
-    try:
         info = runtime.Status(StatusRequest(verbose=True), timeout=CALL_SECONDS).info
-        return msgspec.json.decode(info["config"], type=_Configuration).cdi if "config" in info else None
-    except grpc.RpcError as failed:
-        if cast("grpc.Call", failed).code() is grpc.StatusCode.UNIMPLEMENTED:
-            return None
-        raise
-    except UNREADABLE:
-        return None
+    version, cdi = f"{answer.runtime_name}://{answer.runtime_version}", None
+    with contextlib.suppress(*UNREADABLE):
+        cdi = msgspec.json.decode(info.get("config", ""), type=_Configuration).cdi
+    return Runtime(version, cdi)
 
 
 def main() -> int:

@@ -1,13 +1,11 @@
 """Our CDI specification of the cards themselves, made by NVIDIA's own generator.
 
 NVIDIA's GPU operator creates only one device for all cards of a node, and other specifications may be stale.
-Ours has a device for each card, by UUID. It is written when an agent starts, and again when files of the
-driver that it names are gone, such as after an upgrade.
+Ours has a device for each card, by UUID.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import tempfile
@@ -21,16 +19,9 @@ from agent.cdi import CdiError
 from agent.files import UNREADABLE, write_whole
 from agent.gpu import Gpu
 from agent.options import AgentOptions
-from agent.recurring_error import RecurringError
-from service.background import beat
-from service.log import get_logger
-from service.retry import Backoff
 
 KIND = "clearml-injector.io/card"
 FILE = "clearml-injector.io-card.json"
-POLL_SECONDS = 5.0
-MOST_SECONDS = 60.0
-"""Maximum between two attempts after a failure."""
 GENERATE_SECONDS = 60.0
 """NVIDIA's generator takes a second; one that hangs in the driver is killed."""
 MAX_SAID = 400
@@ -52,7 +43,6 @@ class CardSpecification:
         self._root, self._host_root = options.driver_root, options.host_driver_root
         self._path = Path(options.cdi_dirs[-1]) / FILE
         self._scratch = options.state_dir
-        self._log = get_logger("card specification")
 
     def make(self, gpus: Collection[Gpu]) -> None:
         """Write the file again.
@@ -80,20 +70,6 @@ class CardSpecification:
             return all(self._is_here(each["hostPath"]) for each in mounts)
         except (*UNREADABLE, KeyError, TypeError):
             return False
-
-    async def follow(self, gpus: Collection[Gpu]) -> None:
-        """Write it again whenever it is out of date, until cancelled."""
-        failed = RecurringError(self._log.warning, "the cards' CDI devices are as they were", CdiError)
-        wait = Backoff(POLL_SECONDS, MOST_SECONDS)
-        while True:
-            await asyncio.sleep(wait.next() if failed.text is not None else POLL_SECONDS)
-            beat()
-            if await asyncio.to_thread(self.is_current):
-                continue
-            with failed:
-                await asyncio.to_thread(self.make, gpus)
-                wait.reset()
-                self._log.info("the driver's files changed, and the cards' CDI devices with them")
 
     def _generated(self) -> _Specification:
         dev_root = self._root if (Path(self._root) / "dev" / "nvidiactl").exists() else "/"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import yaml
 
 from agent.card_specification import KIND
@@ -20,47 +20,44 @@ What NVIDIA's device plugin leaves behind (k8s.device-plugin.nvidia.com/gpu) is 
 """
 LIMIT_HOOK = "apply-cuda-memory-limits"
 """Lets the driver limit a container's GPU memory; part of NVIDIA's container toolkit since 1.20.1."""
-CardDevices = dict[str, dict[str, LimitHook | None]]
-"""That hook of each device, by kind and name."""
+CardDevices = dict[str, LimitHook | None]
+"""That hook of each device, by KIND=NAME."""
+
+
+class _Edits(msgspec.Struct):
+    hooks: list[LimitHook] = []
+
+
+class _Device(msgspec.Struct):
+    name: str | int
+    edits: _Edits = msgspec.field(name="containerEdits", default_factory=_Edits)
+
+    def limit_hook(self) -> LimitHook | None:
+        return next((hook for hook in self.edits.hooks if LIMIT_HOOK in hook.args), None)
+
+
+class _Specification(msgspec.Struct):
+    kind: str
+    devices: list[_Device]
 
 
 def card_devices(folders: Iterable[Path]) -> CardDevices:
-    """Return the cards' devices; other files are skipped."""
+    """Return the cards' devices; other and invalid files are skipped."""
     found: CardDevices = {}
     for folder in folders:
         for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.json")]):
             content = _read(path)
-            kind = content.get("kind") if isinstance(content, dict) else None
-            if kind in KINDS_OF_CARDS:
-                found.setdefault(kind, {}).update(_devices(content))
+            if content is not None and content.kind in KINDS_OF_CARDS:
+                found |= {f"{content.kind}={each.name}": each.limit_hook() for each in content.devices}
     return found
 
 
-def _devices(content: dict[Any, Any]) -> Iterator[tuple[str, LimitHook | None]]:
-    devices = content.get("devices")
-    for each in devices if isinstance(devices, list) else ():
-        if isinstance(each, dict) and isinstance(name := each.get("name"), str | int):
-            yield str(name), _limit_hook(each)
-
-
-def _limit_hook(device: dict[Any, Any]) -> LimitHook | None:
-    edits = device.get("containerEdits")
-    hooks = edits.get("hooks") if isinstance(edits, dict) else None
-    for hook in hooks if isinstance(hooks, list) else ():
-        if isinstance(hook, dict) and LIMIT_HOOK in (arguments := _texts(hook.get("args"))):
-            return LimitHook(str(hook.get("path")), arguments, _texts(hook.get("env")))
-    return None
-
-
-def _texts(found: Any) -> tuple[str, ...]:
-    return tuple(each for each in found if isinstance(each, str)) if isinstance(found, list) else ()
-
-
-def _read(path: Path) -> Any:
+def _read(path: Path) -> _Specification | None:
     try:
         if not path.is_file() or path.stat().st_size > MAX_BYTES:
             return None
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        return yaml.load(path.read_bytes(), Loader=loader)  # noqa: S506 a safe one
+        content = yaml.load(path.read_bytes(), Loader=loader)  # noqa: S506 a safe one
+        return msgspec.convert(content, _Specification)
     except Exception:  # noqa: BLE001 whatever YAML makes of a strange file must not hide the others
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 from agent.containers import ContainerName
 
@@ -59,22 +60,27 @@ class ContainerUse:
     idle_since: int | None = None
     """Since when no kernel was seen and its memory stayed the same; None if one was, or that is unknown."""
 
-    @property
-    def reported(self) -> tuple[object, ...]:
-        """What makes another report if it changes, so that a steady program causes no write.
+    def is_news_after(self, reported: ContainerUse) -> bool:
+        """Whether it is worth another report: a steady program causes no write.
 
-        Memory counts in steps of 1/64 of the share, time in steps of two per cent.
+        Memory is news from 1/64 of the share on, time from two per cent on.
         """
+        if (self.busy_percent is None) != (reported.busy_percent is None):
+            return True
         step = max(1, self.memory_mib // 64)
-        amounts = (self.used_mib // step, self.peak_mib // step, self.p95_mib // step)
-        busy = None if self.busy_percent is None else self.busy_percent // 2
-        return self.name, self.gpu, self.memory_mib, self.since, self.idle_since, busy, *amounts
+        figures = {"used_mib": step, "peak_mib": step, "p95_mib": step, "busy_percent": 2}
+        before = {name: getattr(reported, name) for name in figures}
+        is_far = [
+            abs((getattr(self, name) or 0) - (before[name] or 0)) >= least for name, least in figures.items()
+        ]
+        return any(is_far) or replace(self, **before) != reported
 
 
 @dataclass(slots=True)
 class _History:
-    pod_uid: str
+    latest: SeenUse
     since: int
+    pod_uid: str = ""
     measured: int = 0
     """When it was last measured."""
     idle_since: int | None = None
@@ -83,11 +89,11 @@ class _History:
     """Number of measurements by used hundredths of the share, rounded up."""
     minutes: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=MINUTES))
     """(minute, sum of per cents, measurements)."""
-    latest: ContainerUse | None = None
 
     def add(self, seen: SeenUse, now: int) -> None:
         self.pod_uid = seen.pod_uid or self.pod_uid
         self._set_idle(seen, now)
+        self.latest = seen
         self.peak_mib = max(self.peak_mib, seen.used_mib)
         self.at_steps[min(STEPS, -(-seen.used_mib * STEPS // max(1, seen.memory_mib)))] += 1
         if seen.busy_percent is None:
@@ -99,30 +105,38 @@ class _History:
 
     def _set_idle(self, seen: SeenUse, now: int) -> None:
         """Note since when it is idle; changed memory is a sign of work that the driver's samples missed."""
-        is_changed = self.latest is not None and self.latest.used_mib != seen.used_mib
+        is_changed = self.latest.used_mib != seen.used_mib
         if seen.busy_percent != 0 or seen.others_ran or is_changed:
             self.idle_since = None
         elif self.idle_since is None or not 0 <= now - self.measured <= GAP_SECONDS:
             self.idle_since = now
         self.measured = now
 
-    def at(self, now: int) -> ContainerUse | None:
-        """Return the latest use; None if it was never measured."""
+    def at(self, now: int) -> ContainerUse:
+        """Return the use until now, by the latest measurement."""
         is_idle = self.idle_since is not None and now - self.idle_since >= IDLE_SECONDS
-        return replace(self.latest, idle_since=self.idle_since) if self.latest and is_idle else self.latest
+        seen = self.latest
+        return ContainerUse(
+            seen.name,
+            seen.gpu,
+            seen.memory_mib,
+            seen.used_mib,
+            self.peak_mib,
+            self._p95_mib(),
+            self._busy_percent(now),
+            self.since,
+            self.idle_since if is_idle else None,
+        )
 
-    def busy_percent(self, now: int) -> int | None:
+    def _busy_percent(self, now: int) -> int | None:
         found = [each for each in self.minutes if each[0] > now // _SECONDS - MINUTES]
         count = sum(each[2] for each in found)
         return round(sum(each[1] for each in found) / count) if count else None
 
-    def p95_mib(self, memory_mib: int) -> int:
-        left = -(-sum(self.at_steps) * NEARLY_ALWAYS // 100)
-        for step, count in enumerate(self.at_steps):
-            left -= count
-            if left <= 0:
-                return min(self.peak_mib, -(-memory_mib * step // STEPS))
-        return self.peak_mib
+    def _p95_mib(self) -> int:
+        wanted = -(-sum(self.at_steps) * NEARLY_ALWAYS // 100)
+        step = next(step for step, count in enumerate(accumulate(self.at_steps)) if count >= wanted)
+        return min(self.peak_mib, -(-self.latest.memory_mib * step // STEPS))
 
 
 class UseHistory:
@@ -149,8 +163,7 @@ class UseHistory:
         self._forget_idle(
             {(name.namespace, name.pod) for name, gpu in holders if (name, gpu) not in measured}
         )
-        found = [known.at(now) for known in self._known.values()]
-        return [each for each in found if each is not None]
+        return [known.at(now) for known in self._known.values()]
 
     def _forget_idle(self, pods: Collection[tuple[str, str]]) -> None:
         """Forget that pods are idle: a container of theirs was not measured, and may have worked."""
@@ -162,15 +175,5 @@ class UseHistory:
         key = seen.name, seen.gpu
         known = self._known.get(key)
         if known is None or (seen.pod_uid and known.pod_uid not in {"", seen.pod_uid}):
-            known = self._known[key] = _History(seen.pod_uid, now)
+            known = self._known[key] = _History(seen, now)
         known.add(seen, now)
-        known.latest = ContainerUse(
-            seen.name,
-            seen.gpu,
-            seen.memory_mib,
-            seen.used_mib,
-            known.peak_mib,
-            known.p95_mib(seen.memory_mib),
-            known.busy_percent(now),
-            known.since,
-        )

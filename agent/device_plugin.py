@@ -14,7 +14,7 @@ from agent.cdi import CdiError, SliceSpecifications
 from agent.gpu import Gpu
 from agent.kubelet import KubeletError
 from agent.kubelet_api import deviceplugin_pb2 as api
-from agent.kubelet_checkpoint import SLICES_PER_GPU, Allocation, Checkpoint
+from agent.kubelet_checkpoint import SLICES_PER_GPU, Allocation, allocations_in
 from agent.limits import refuse_conflict
 from agent.parts import Agent
 from agent.preparation import Preparation
@@ -28,15 +28,7 @@ _Given = list[tuple[frozenset[str], int | None]]
 
 
 class DevicePlugin:
-    """Offers the slices of some GPUs under one name: of one in mode per-gpu, of all in mode pooled.
-
-    Args:
-        resource: the name.
-        gpus: the GPUs.
-        agent: the agent.
-        preparation: knows the cards' CDI devices, and checks the files that limit a share.
-        specifications: CDI devices of shares.
-    """
+    """Offers the slices of some GPUs under one name: of one in mode per-gpu, of all in mode pooled."""
 
     def __init__(
         self,
@@ -60,7 +52,6 @@ class DevicePlugin:
         self._preparation = preparation
         self._specifications = specifications
         self._kubelet = agent.kubelet
-        self._checkpoint = Checkpoint(agent.kubelet.plugins)
         self._metrics = agent.metrics
         self._log = get_logger("device plugin")
 
@@ -118,7 +109,9 @@ class DevicePlugin:
         try:
             await self._preparation.check_files()
             for each in request.container_requests:
-                shares = self._shares(each.devices_ids, self._gpus)
+                shares = shares_of(
+                    each.devices_ids, self._gpus, self._slices_per_gpu, self._policy.reserve_mib
+                )
                 self._refuse_unhealthy(shares)
                 response.container_responses.append(self._answer(shares))
                 for share in shares:
@@ -130,16 +123,6 @@ class DevicePlugin:
             await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, str(error))
         self._metrics.allocated(self.resource, "allocated")
         return response
-
-    def _shares(
-        self, ids: Iterable[str], gpus: Mapping[str, Gpu], slices_per_gpu: int | None = None
-    ) -> list[Share]:
-        """Return what IDs stand for, by the number of slices when they were allocated, if it is known.
-
-        Raises:
-            RefusedError: they cannot be allocated together.
-        """
-        return shares_of(ids, gpus, slices_per_gpu or self._slices_per_gpu, self._policy.reserve_mib)
 
     def _answer(self, shares: Iterable[Share]) -> api.ContainerAllocateResponse:
         names = []
@@ -185,7 +168,7 @@ class DevicePlugin:
         Raises:
             KubeletError: neither the file nor pod-resources has them.
         """
-        allocations = await asyncio.to_thread(self._checkpoint.allocations)
+        allocations = await asyncio.to_thread(allocations_in, self._kubelet.plugins)
         containers: defaultdict[tuple[str, str], list[Allocation]] = defaultdict(list)
         for each in allocations:
             containers[each.pod, each.container].append(each)
@@ -206,18 +189,19 @@ class DevicePlugin:
             if any(uuid_of(each) in gpus for each in ids):
                 # A container that got its slices under another policy may restart.
                 with contextlib.suppress(RefusedError):
-                    shares += self._shares(ids, gpus, slices_per_gpu)
+                    size = slices_per_gpu or self._slices_per_gpu
+                    shares += shares_of(ids, gpus, size, self._policy.reserve_mib)
         return shares
 
     def _devices(self) -> list[api.Device]:
-        return [device for gpu in self._gpus.values() for device in self._devices_of(gpu)]
-
-    def _devices_of(self, gpu: Gpu) -> list[api.Device]:
-        health = UNHEALTHY if gpu.uuid in self._state.unhealthy else HEALTHY
-        nodes = [api.NUMANode(ID=gpu.numa_node)] if gpu.numa_node is not None else []
-        topology = api.TopologyInfo(nodes=nodes) if nodes else None
-        ids = slice_ids(gpu, self._slices_per_gpu)
-        return [api.Device(ID=each, health=health, topology=topology) for each in ids]
+        devices = []
+        for gpu in self._gpus.values():
+            health = UNHEALTHY if gpu.uuid in self._state.unhealthy else HEALTHY
+            nodes = [api.NUMANode(ID=gpu.numa_node)] if gpu.numa_node is not None else []
+            topology = api.TopologyInfo(nodes=nodes) if nodes else None
+            ids = slice_ids(gpu, self._slices_per_gpu)
+            devices += [api.Device(ID=each, health=health, topology=topology) for each in ids]
+        return devices
 
 
 async def _refuse(context: Context, code: grpc.StatusCode, why: str) -> NoReturn:

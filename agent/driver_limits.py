@@ -44,8 +44,8 @@ The toolkit's program succeeds, and limits nothing, if it cannot read a configur
 class LimitHook(msgspec.Struct, frozen=True):
     """The hook of NVIDIA's container toolkit that lets the driver limit a container's memory of a card."""
 
-    path: str
-    args: tuple[str, ...]
+    path: str = ""
+    args: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from agent.files import UNREADABLE, write_whole
 from agent.private_folder import UntrustedError, private_folder, read_own
+from agent.recurring_error import RecurringError
 from service.log import get_logger
 
 FILE = "faults.json"
@@ -40,8 +41,9 @@ class Faults:
         self._boot = boot
         self._saving = threading.Lock()
         self._log = get_logger("faults")
+        not_kept = "faults of GPUs are not kept: a restart forgets them"
+        self._failed = RecurringError(self._log.warning, not_kept, OSError, UntrustedError)
         self._faults = self._read() if boot else {}
-        self._saved = dict(self._faults)
 
     def of(self, uuid: str) -> Fault | None:
         """Return the fault of a GPU; None without one."""
@@ -56,17 +58,11 @@ class Faults:
         self._faults.pop(uuid, None)
 
     def save(self) -> None:
-        """Write them, if they changed. If that fails, they are only in memory."""
-        with self._saving:
-            faults = dict(self._faults)
-            if not self._boot or faults == self._saved:
-                return
-            self._saved = faults
-            try:
-                content = msgspec.json.encode(_Kept(self._boot, faults))
+        """Write them. If that fails, they are only in memory."""
+        if self._boot:
+            with self._saving, self._failed:
+                content = msgspec.json.encode(_Kept(self._boot, dict(self._faults)))
                 write_whole(private_folder(self._state_dir) / FILE, content)
-            except (OSError, UntrustedError) as error:
-                self._log.warning("faults of GPUs are not kept: a restart forgets them", error=str(error))
 
     def _read(self) -> dict[str, Fault]:
         try:

@@ -16,7 +16,6 @@ from agent.settings import SURVIVED_XIDS
 from agent.state import AgentState
 from service.background import beat
 from service.log import get_logger
-from service.retry import Backoff
 
 EVENT_SECONDS = 1.0
 """How long a thread waits for an event; a process that stops waits for the thread."""
@@ -50,7 +49,6 @@ class HealthWatch:
         """The last Xid that a GPU survived, by UUID, until it is offered again."""
         self._good_checks: dict[str, int] = {}
         """Good checks since then, by UUID."""
-        self._retry = Backoff(first_seconds=1.0, max_seconds=60.0)
         self._silent: set[str] = set()
         """GPUs for which the driver has no events."""
         self._log = get_logger("health")
@@ -79,10 +77,8 @@ class HealthWatch:
             event = await asyncio.to_thread(self._source.wait_for_event, EVENT_SECONDS)
         if self._not_waited.text is not None:
             # No GPU need be at fault: each is checked separately.
-            await asyncio.sleep(min(self._retry.next(), CHECK_SECONDS))
-            return
-        self._retry.reset()
-        if event is not None:
+            await asyncio.sleep(CHECK_SECONDS)
+        elif event is not None:
             self.take_event(event)
             await asyncio.to_thread(self._faults.save)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from agent.containers import ContainerName
 from agent.gpu import Gpu
 from agent.kubelet import Holder
-from agent.kubelet_checkpoint import Checkpoint, divisions_of
+from agent.kubelet_checkpoint import allocations_in, divisions_of
 from agent.parts import Agent
 from agent.shares import RefusedError, Share, shares_of, uuid_of
 from agent.state import Held
@@ -32,21 +32,19 @@ class HeldShares:
 class HeldSlices:
     """Finds shares by device IDs, and keeps the state of what they take of each GPU.
 
-    Args:
-        agent: the agent.
-        are_offered: whether new pods get slices; without, pods of before may have some.
+    If slices are not offered to new pods, pods of before may have some.
     """
 
     def __init__(self, agent: Agent, *, are_offered: bool = True) -> None:
         self._policy = agent.policy
         self._state = agent.state
-        self._checkpoint = Checkpoint(agent.kubelet.plugins)
+        self._plugins = agent.kubelet.plugins
         self._are_offered = are_offered
         self._log = get_logger("usage")
 
     async def shares_of(self, holders: Sequence[Holder] | None) -> HeldShares:
         """Return the shares of these containers; None withdraws cards by the kubelet's checkpoint alone."""
-        allocations = await asyncio.to_thread(self._checkpoint.allocations)
+        allocations = await asyncio.to_thread(allocations_in, self._plugins)
         divisions = divisions_of(allocations)
         if self._are_offered:
             gpus = self._state.gpus

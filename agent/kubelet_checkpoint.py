@@ -53,25 +53,12 @@ class _File(msgspec.Struct):
     data: _Data = msgspec.field(name="Data")
 
 
-class Checkpoint:
-    """The file in a folder; it is decoded again when it changes."""
-
-    def __init__(self, plugins: Path) -> None:
-        self._path = plugins / NAME
-        self._stamp: tuple[int, int, int] | None = None
-        self._allocations: tuple[Allocation, ...] = ()
-
-    def allocations(self) -> tuple[Allocation, ...]:
-        """Return all allocations; none if the file cannot be read. It blocks."""
-        try:
-            status = self._path.stat()
-            stamp = status.st_ino, status.st_mtime_ns, status.st_size
-            if stamp != self._stamp:
-                self._allocations = tuple(_read(self._path))
-                self._stamp = stamp
-        except UNREADABLE:
-            self._stamp, self._allocations = None, ()
-        return self._allocations
+def allocations_in(plugins: Path) -> tuple[Allocation, ...]:
+    """Return all allocations in the file of this folder; none if it cannot be read. It blocks."""
+    try:
+        return tuple(_read(plugins / NAME))
+    except UNREADABLE:
+        return ()
 
 
 def divisions_of(allocations: Iterable[Allocation]) -> Mapping[frozenset[str], int]:

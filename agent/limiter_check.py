@@ -41,9 +41,7 @@ class LimiterCheck:
 
     def has_limiter(self, processes: Iterable[Process]) -> Mapping[Process, bool]:
         """Return whether processes have the limiter loaded; unreadable ones are left out. It blocks."""
-        if self._path is None:
-            return {}
-        wanted = list(dict.fromkeys(processes))
+        wanted = dict.fromkeys(processes) if self.can_tell else {}
         known = {each: self._known[each] for each in wanted if each in self._known}
         for each in [each for each in wanted if each not in known][:MAX_LOOKS]:
             if (found := self._look(each[0])) is not None:

@@ -9,13 +9,13 @@ from typing import Any
 
 from agent.settings import AgentPolicy, LimiterPart
 from agent.shares import RefusedError, Share
+from kube.quantity import whole
 
 PRELOAD_FILE = "/etc/ld.so.preload"
 """The dynamic loader's own list; unlike LD_PRELOAD, a container cannot unset it."""
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _ADVICE = "ask for equal shares of equal GPUs, or use a container for each"
 _FIRST_GPU = re.compile(r"(.+_)0")
-_SIZE = re.compile(r"([0-9]+)([KMG]i?)?")
 
 
 def variables(share: Share, policy: AgentPolicy) -> dict[str, str]:
@@ -96,8 +96,8 @@ def mounts(share: Share, limiter: LimiterPart, state_dir: str) -> list[dict[str,
         found.append(_of_node(f"{state_dir}/library", limiter.library_path))
         found.append(_of_node(f"{state_dir}/{loader_list(limiter.preload)}", PRELOAD_FILE))
     if limiter.cache_path is not None:
-        size = tmpfs_size(limiter.cache_size or "8Mi")
-        options = ["rw", "nosuid", "nodev", "noexec", "mode=1777", f"size={size}"]
+        size = f"size={whole(limiter.cache_size or '8Mi')}"
+        options = ["rw", "nosuid", "nodev", "noexec", "mode=1777", size]
         memory = {"hostPath": "tmpfs", "containerPath": limiter.cache_path, "type": "tmpfs"}
         found.append({**memory, "options": options})
     return found
@@ -114,9 +114,3 @@ def loader_list(preload: str) -> str:
     Each library has its own file, which is written once, because running containers have it mounted.
     """
     return f"ld.so.preload-{hashlib.sha256(preload.encode()).hexdigest()[:12]}"
-
-
-def tmpfs_size(quantity: str) -> str:
-    """Return a quantity of bytes in the form of a tmpfs mount option."""
-    found = _SIZE.fullmatch(quantity)
-    return f"{found[1]}{(found[2] or '')[:1].lower()}" if found else "8m"

@@ -41,8 +41,6 @@ _ARCHITECTURES = {
     nvml.NVML_DEVICE_ARCH_BLACKWELL: "Blackwell",
 }
 """Names as NVIDIA's go-nvlib writes them."""
-_SAMPLERS = (nvml.nvmlDeviceGetProcessesUtilizationInfo, nvml.nvmlDeviceGetProcessUtilization)
-"""Drivers before R550 lack the first; some newer cards do not support the second."""
 _NO_SAMPLES = (nvml.NVML_ERROR_NOT_FOUND, nvml.NVML_SUCCESS)
 """Answers that no process ran; `pynvml` raises also success where a driver has no samples."""
 FIRST_SAMPLES_MICROSECONDS = 60_000_000
@@ -191,7 +189,8 @@ class Nvml:
         now = time.time_ns() // 1000
         since = min(self._sampled.get(uuid, now - FIRST_SAMPLES_MICROSECONDS), now)
         self._sampled[uuid] = now
-        for call in _SAMPLERS:
+        # Drivers before R550 lack the first; some newer cards do not support the second.
+        for call in (nvml.nvmlDeviceGetProcessesUtilizationInfo, nvml.nvmlDeviceGetProcessUtilization):
             try:
                 found = call(device, since)
             except nvml.NVMLError as error:

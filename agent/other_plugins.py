@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from http import HTTPStatus
 
 from agent.gpu import Gpu
 from agent.kubelet import Holder
+from agent.kubernetes.api_server import ApiServerError
+from agent.kubernetes.resource_slices import ResourceSlices
 from agent.parts import Agent
 from agent.shares import uuid_of
 from modes.gpu_names import NVIDIA_CARD_PREFIXES
@@ -19,6 +23,7 @@ _NAMELESS = (
     '{} is of another device plugin, whose device IDs such as "{}" name no card: have it name cards by UUID,'
     " or keep it from this node"
 )
+TWICE_BY_DRIVER = "DRA driver {} offers it too: remove one of the two from this node"
 _HELD = "pod {} holds it as {}: its slices are offered when that pod has ended"
 _UUID = re.compile(r"(GPU|MIG)-")
 _MINOR = re.compile(r"nvidia([0-9]+)(?![0-9A-Za-z])", re.ASCII)
@@ -62,8 +67,8 @@ def found_elsewhere(
     for resource, device, why in devices:
         if (uuid := _card_of(device, gpus)) is not None:
             found.setdefault(uuid, why)
-        elif not nameless and resource not in ours and _is_nameless(resource, device, gpus):
-            nameless = dict.fromkeys(uuids, _NAMELESS.format(resource, device[:_MAX_DEVICE]))
+        elif resource not in ours and _is_nameless(resource, device, gpus):
+            nameless = nameless or dict.fromkeys(uuids, _NAMELESS.format(resource, device[:_MAX_DEVICE]))
     return nameless | found
 
 
@@ -100,9 +105,19 @@ class OtherPlugins:
         self._plugins = found_elsewhere(self._state.gpus, self._ours, counted, holders)
         self._set()
 
-    def set_drivers(self, reasons: Mapping[str, str]) -> None:
-        """Withdraw the cards that drivers of Dynamic Resource Allocation offer too, by UUID."""
-        self._drivers = reasons
+    async def look_at_drivers(self, slices: ResourceSlices) -> None:
+        """Withdraw the cards that drivers of Dynamic Resource Allocation offer too.
+
+        Raises:
+            ApiServerError: their slices cannot be read.
+        """
+        try:
+            found = await asyncio.to_thread(slices.others, self._state.gpus)
+        except ApiServerError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            found = {}  # Kubernetes before 1.34 does not serve them
+        self._drivers = {uuid: TWICE_BY_DRIVER.format(by) for uuid, by in found.items()}
         self._set()
 
     def _set(self) -> None:

@@ -15,8 +15,7 @@ from agent.dra.specifications import claims_with_files
 from agent.files import boot_id
 from agent.held_slices import HeldSlices
 from agent.kubelet import KubeletError
-from agent.kubernetes.api_server import ApiServerClient
-from agent.kubernetes.other_drivers import OtherDrivers
+from agent.kubernetes.api_server import ApiServerClient, ApiServerError
 from agent.kubernetes.resource_slices import ResourceSlices
 from agent.other_plugins import OtherPlugins
 from agent.parts import Agent
@@ -38,20 +37,18 @@ DRIVERS_SECONDS = 300.0
 class DevicePlugins:
     """Prepares the node, then keeps every resource registered.
 
-    Args:
-        agent: the agent.
-        preparation: prepares the node.
-        api: the API server, which knows what DRA drivers offer too; None to look for none.
+    Without `api`, it does not look for what DRA drivers offer too.
     """
 
     def __init__(self, agent: Agent, preparation: Preparation, api: ApiServerClient | None) -> None:
         self._agent = agent
-        self._drivers = None
-        if api is not None and (node := agent.options.node) is not None:
-            self._drivers = OtherDrivers(ResourceSlices(api, node), agent.state)
+        self._slices = ResourceSlices(api, agent.options.node or "") if api is not None else None
         self._preparation = preparation
         self.held = HeldSlices(agent)
         self._log = get_logger("device plugins")
+        self._not_seen = RecurringError(
+            self._log.warning, "cannot see what DRA drivers offer", ApiServerError
+        )
         name, gpus = agent.policy.resource, agent.state.gpus
         if INDEX in name:
             self._offers = {name.replace(INDEX, str(gpu.index)): [gpu] for gpu in gpus}
@@ -156,11 +153,11 @@ class DevicePlugins:
                     each.compare(counted.get(each.plugin.resource, ()))
 
     async def _follow_drivers(self) -> None:
-        while self._drivers is not None:
+        while self._slices is not None:
             await self._look_at_drivers()
             await asyncio.sleep(DRIVERS_SECONDS)
 
     async def _look_at_drivers(self) -> None:
-        found = await self._drivers.look() if self._drivers is not None else None
-        if found is not None:
-            self._others.set_drivers(found)
+        if self._slices is not None:
+            with self._not_seen:
+                await self._others.look_at_drivers(self._slices)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import subprocess
 import sys
-from asyncio.subprocess import PIPE
 
 import msgspec
 
@@ -30,17 +29,11 @@ async def read_policy(options: AgentOptions) -> AgentPolicy:
         OSError: no process can be started to read it.
     """
     command = sys.executable, "-m", "agent.policy_compiler", options.policies, options.policy
-    process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE)
-    try:
-        printed, said = await process.communicate()
-    except asyncio.CancelledError:
-        with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
-            process.kill()
-        await process.wait()
-        raise
-    if process.returncode != 0:
-        raise PolicyUnusableError(said.decode(errors="replace").strip() or f"exit code {process.returncode}")
-    return msgspec.json.decode(printed, type=AgentPolicy)
+    ended = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=False)
+    if ended.returncode != 0:
+        said = ended.stderr.decode(errors="replace").strip()
+        raise PolicyUnusableError(said or f"exit code {ended.returncode}")
+    return msgspec.json.decode(ended.stdout, type=AgentPolicy)
 
 
 class PolicyWatch:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Collection
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,6 +16,7 @@ from agent.limiter_library import LibraryError, LimiterLibrary
 from agent.node_lock import NodeLock
 from agent.parts import Agent
 from agent.private_folder import UntrustedError
+from agent.recurring_error import RecurringError
 from agent.runtime import cdi_problem
 from agent.settings import NO_LIMITER
 from agent.shares import RefusedError
@@ -25,8 +25,9 @@ from service.background import beat
 from service.log import get_logger
 
 RETRY_SECONDS = 1.0
+POLL_SECONDS = 5.0
+"""Between two looks at the files of CDI devices."""
 _NO_HOOK = "the cards' CDI devices lack NVIDIA's hook for it: container toolkit 1.20.1 or newer has it"
-_NOT_READ = "the cards' CDI devices are not read yet"
 Finished = TypeVar("Finished")
 
 
@@ -71,8 +72,7 @@ class Preparation:
         """Report whether the driver limits containers that start now, unless nobody wants that."""
         options = self._options
         if options.driver_limits != "false":
-            no_hook = _NO_HOOK if self.names.names else _NOT_READ
-            why_not = options.without_driver(self._driver_lacks or no_hook)
+            why_not = options.without_driver(self._driver_lacks or _NO_HOOK)
             self._state.driver_limits = HELD if self.are_limited_by_driver() else why_not
 
     async def check_files(self) -> None:
@@ -100,40 +100,46 @@ class Preparation:
             offered: names that are not registered meanwhile.
             finish: raises NotPreparedError or CdiError if it cannot.
         """
-        reported = None
+        lacking = NotPreparedError, CdiError, LibraryError, UntrustedError
+        failed = RecurringError(self._log.error, "no GPU is offered yet", *lacking)
         while True:
             beat()
-            try:
+            with failed:
                 await self._prepare()
                 finished = finish()
-            except (NotPreparedError, CdiError, LibraryError, UntrustedError) as error:
-                if str(error) != reported:
-                    self._log.error("no GPU is offered yet", reason=str(error))
-                reported = str(error)
-                for name in offered:
-                    self._state.set_registration(name, reported)
-            else:
                 self.show_driver_limits()
                 return finished
+            for name in offered:
+                self._state.set_registration(name, failed.text)
             await asyncio.sleep(RETRY_SECONDS)
 
     async def follow(self, write: Callable[[], Awaitable[None]]) -> None:
-        """Keep the cards' CDI devices as their files are, until cancelled.
+        """Keep the cards' CDI devices as their files are, such as after an upgrade, until cancelled.
 
         Args:
             write: writes ours again, when cards have other names or hooks; raises CdiError if it cannot.
         """
-        async with asyncio.TaskGroup() as group:
-            if self.cards is not None:
-                group.create_task(self.cards.follow(self._state.gpus))
-            group.create_task(self.names.follow(self._state.gpus, partial(self._write_again, write)))
-
-    async def _write_again(self, write: Callable[[], Awaitable[None]]) -> None:
-        try:
-            await write()
-            self.show_driver_limits()
-        except CdiError as error:
-            self._log.warning("our CDI devices are not updated", error=str(error))
+        warn, gpus = self._log.warning, self._state.gpus
+        not_made = RecurringError(warn, "the cards' CDI devices are as they were", CdiError)
+        not_read = RecurringError(warn, "cards go by the CDI names that they had", CdiError)
+        not_written = RecurringError(warn, "our CDI devices are not updated", CdiError)
+        written = dict(self.names.names), self.names.limit_hooks
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            beat()
+            if self.cards is not None and not await asyncio.to_thread(self.cards.is_current):
+                with not_made:
+                    await asyncio.to_thread(self.cards.make, gpus)
+                    self._log.info("the driver's files changed, and the cards' CDI devices with them")
+            with not_read:
+                await self.names.read(gpus)
+            known = dict(self.names.names), self.names.limit_hooks
+            if known != written:
+                with not_written:
+                    await write()
+                    written = known
+                    self._log.info("cards go by other CDI names", names=self.names.names)
+                    self.show_driver_limits()
 
     async def _prepare(self) -> None:
         if not self._lock.take():

@@ -40,8 +40,6 @@ TASKS = "policy", "health", "device plugins", "usage"
 """Background tasks of an agent, which are restarted when they fail."""
 REPORTS = "node facts", "unlimited programs"
 """Further ones, where the options name a node."""
-LOGGED = "index", "uuid", "model", "memory_mib", "numa_node"
-"""What the log says of each GPU."""
 SECONDS_UNTIL_MEASURED = 5.0
 """The registration comes first, unless it takes longer."""
 
@@ -49,9 +47,7 @@ SECONDS_UNTIL_MEASURED = 5.0
 async def run_agent(options: AgentOptions, api: ApiServerClient | None) -> bool:
     """Serve until SIGTERM or SIGINT. Return whether to start again, because the policy changed.
 
-    Args:
-        options: of the agent.
-        api: the API server; None if the options name no node.
+    `api` is the API server; None if the options name no node.
 
     Raises:
         PolicyUnusableError: there is no usable policy.
@@ -106,7 +102,7 @@ class AgentProcess:
             loop.add_signal_handler(number, self.stop)
         probes = Probes(self._registry, self._readiness, self._detail, lambda: self._tasks.stuck)
         server = PlainHttp(probes)
-        self.port = server.start(self._options.host, self._options.health_port)
+        self.port = await server.start(self._options.host, self._options.health_port)
         self._log.info("serving", host=self._options.host, health_port=self.port)
         try:
             await self._run()
@@ -117,8 +113,7 @@ class AgentProcess:
 
     async def _run(self) -> None:
         agent = await self._look_at_gpus()
-        tasks = [*self._own_tasks(agent), *self._reports(agent)]
-        running = [asyncio.ensure_future(self._tasks.keep(task)) for task in tasks]
+        running = [asyncio.ensure_future(self._tasks.keep(task)) for task in self._tasks_of(agent)]
         running.append(asyncio.ensure_future(self._tasks.count_time()))
         try:
             await self._stopping.wait()
@@ -133,24 +128,17 @@ class AgentProcess:
         for gpu in await asyncio.to_thread(self._source.list_gpus):
             is_left_out = gpu.mig or not is_divided(gpu, options.divide)
             what = "GPU is in MIG mode: left out" if gpu.mig else "GPU stays whole: left out"
-            fields = {name: getattr(gpu, name) for name in LOGGED}
-            self._log.info(what if is_left_out else "GPU", **fields)
+            logged = "index", "uuid", "model", "memory_mib", "numa_node"
+            self._log.info(what if is_left_out else "GPU", **{name: getattr(gpu, name) for name in logged})
             offered += [] if is_left_out else [gpu]
         self.state = AgentState(offered)
         lacking = await asyncio.to_thread(self._source.why_no_driver_limits)
         self._log.info("limits by the driver", offered=lacking is None, reason=lacking)
-        return Agent(
-            options,
-            self._policy,
-            self.state,
-            self._source,
-            Kubelet(Path(options.kubelet_dir)),
-            AgentMetrics(self._registry),
-            self._registry,
-            lacking,
-        )
+        kubelet, metrics = Kubelet(Path(options.kubelet_dir)), AgentMetrics(self._registry)
+        of_process = self.state, self._source, kubelet, metrics, self._registry
+        return Agent(options, self._policy, *of_process, lacking)
 
-    def _own_tasks(self, agent: Agent) -> list[BackgroundTask]:
+    def _tasks_of(self, agent: Agent) -> list[BackgroundTask]:
         options, state = agent.options, agent.state
 
         async def follow_policy() -> None:
@@ -169,7 +157,6 @@ class AgentProcess:
         faults = Faults(agent.state_dir, boot_id(Path(options.proc)))
         health = HealthWatch(agent.source, state, options.ignored_xids, agent.metrics, faults)
         preparation = Preparation(agent)
-        preparation.show_driver_limits()
         offering: DraOffer | DevicePlugins = DevicePlugins(agent, preparation, self._api)
         if self._api is not None and options.offer == "dra":
             offering = DraOffer(agent, preparation, self._api)
@@ -177,23 +164,22 @@ class AgentProcess:
             offered=agent.driver_lacks is None, are_set=preparation.are_limited_by_driver
         )
         usage = Usage(agent, offering.held.shares_of)
-        return [
+        tasks = [
             BackgroundTask("device plugins", offer, 30.0),
             BackgroundTask("health", health.run, 30.0),
             BackgroundTask("policy", follow_policy, 60.0),
             BackgroundTask("usage", measure, 60.0),
         ]
-
-    def _reports(self, agent: Agent) -> list[BackgroundTask]:
-        """Return what writes to the API server."""
-        api, node = self._api, self._options.node
-        if api is None or node is None:
-            return []
-        node_facts, unlimited = REPORTS
-        return [
-            BackgroundTask(node_facts, NodeWriter(api, node, agent).run),
-            BackgroundTask(unlimited, UnlimitedEvents(api, agent).run),
-        ]
+        if self._api is not None:
+            facts, unlimited = (
+                NodeWriter(self._api, options.node or "", agent),
+                UnlimitedEvents(self._api, agent),
+            )
+            tasks += [
+                BackgroundTask("node facts", facts.run),
+                BackgroundTask("unlimited programs", unlimited.run),
+            ]
+        return tasks
 
     def _readiness(self) -> Mapping[str, str | None]:
         missing = self.state.missing if self.state is not None else "the GPUs are not listed yet"

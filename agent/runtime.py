@@ -13,7 +13,6 @@ from agent.options import AgentOptions
 FIRST_CONTAINERD = (1, 7)
 ALWAYS_ON_CONTAINERD = (2, 4)
 """From this version on CDI cannot be turned off, and the setting is gone (containerd's RELEASES.md)."""
-FIRST_CRIO = (1, 23)
 _VERSION = re.compile(r"(?P<name>[a-z-]+)://v?(?P<major>[0-9]+)\.(?P<minor>[0-9]+)")
 _NOT_ASKED = (
     "the container runtime was not asked whether CDI is on: give --runtime-file, as `python -m"
@@ -44,12 +43,11 @@ def _problem_of(runtime: Runtime) -> str | None:
     if found is None:
         return f'the container runtime\'s version "{version[:60]}" is not of the form containerd://1.7.27'
     name, number = found["name"], (int(found["major"]), int(found["minor"]))
-    first = {"containerd": FIRST_CONTAINERD, "cri-o": FIRST_CRIO}.get(name)
-    if first is None:
+    if name not in {"containerd", "cri-o"}:
         return f"{name} is not known to obey CDI: use containerd or CRI-O"
-    if number < first:
+    if name == "containerd" and number < FIRST_CONTAINERD:
         return f"{version} runs CDI devices without their limit and says nothing: upgrade it"
-    if name != "containerd" or runtime.cdi or (runtime.cdi is None and number >= ALWAYS_ON_CONTAINERD):
+    if name == "cri-o" or runtime.cdi or (runtime.cdi is None and number >= ALWAYS_ON_CONTAINERD):
         return None
     if runtime.cdi is None:
         return (

@@ -69,9 +69,14 @@ def shares_of(
         reserve_mib: subtracted from each share.
 
     Raises:
-        RefusedError: an ID is unknown or occurs twice, or slices of several GPUs are not whole GPUs.
+        RefusedError: an ID is unknown, or slices of several GPUs are not whole GPUs.
     """
-    counts = _count_by_gpu(ids, gpus, slices_per_gpu)
+    counts: Counter[str] = Counter()
+    for each in set(ids):
+        gpu = gpus.get(uuid_of(each))
+        if gpu is None or each not in slice_ids(gpu, slices_per_gpu):
+            raise RefusedError(f'device "{each}" is not one of this node\'s slices: delete the pod')
+        counts[gpu.uuid] += 1
     if len(counts) > 1 and any(count != slices_per_gpu for count in counts.values()):
         spread = ", ".join(f"{count} of GPU {gpus[uuid].index}" for uuid, count in counts.items())
         raise RefusedError(f"a share cannot span GPUs ({spread}): wait until one GPU has room for it")
@@ -103,19 +108,3 @@ def preferred_ids(available: Sequence[str], must: Sequence[str], size: int, slic
         uuid = min(free, key=fitness)
         chosen += free.pop(uuid)[: size - len(chosen)]
     return chosen
-
-
-def _count_by_gpu(ids: Iterable[str], gpus: Mapping[str, Gpu], slices_per_gpu: int) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    seen = set()
-    for each in ids:
-        gpu = gpus.get(uuid_of(each))
-        if gpu is None or each not in slice_ids(gpu, slices_per_gpu):
-            raise RefusedError(f'device "{each}" is not one of this node\'s slices: delete the pod')
-        if each in seen:
-            raise RefusedError(f'device "{each}" comes twice: delete the pod')
-        seen.add(each)
-        counts[gpu.uuid] += 1
-    if not counts:
-        raise RefusedError("no device is asked for: ask for at least one slice")
-    return counts

@@ -71,7 +71,7 @@ class AgentState:
         """What containers have used of their shares; None if that is unknown."""
         self.uses_measured: int | None = None
         """When `uses` were measured, as last reported, in seconds since 1970; None if nothing is measured."""
-        self._reported_uses: Sequence[object] | None = None
+        self._reported_uses: Sequence[ContainerUse] | None = None
         """What was reported of them."""
         self.registrations = 0
         """Number of successful registrations."""
@@ -130,11 +130,16 @@ class AgentState:
         Only what has moved is a change; while a container is idle, so is each minute.
         """
         self.uses = found
-        reported = None if found is None else [each.reported for each in found]
-        if reported != self._reported_uses or self._is_idle_report_due(now):
-            self._reported_uses = reported
+        if self._is_news(found) or self._is_idle_report_due(now):
+            self._reported_uses = found
             self.uses_measured = now if found is not None else None
             self.say_changed()
+
+    def _is_news(self, found: Sequence[ContainerUse] | None) -> bool:
+        before = self._reported_uses
+        if found is None or before is None or len(found) != len(before):
+            return found != before
+        return any(use.is_news_after(reported) for use, reported in zip(found, before, strict=True))
 
     def _is_idle_report_due(self, now: int) -> bool:
         is_any_idle = any(use.idle_since is not None for use in self.uses or ())

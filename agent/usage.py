@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from agent.container_use import ContainerUse, SeenUse, UseHistory
+from agent.container_use import SeenUse, UseHistory
 from agent.containers import Attribution, ContainerName, attribute
 from agent.gpu import Gpu, GpuSourceError, GpuUse, ProcessUse
 from agent.held_slices import HeldShare, HeldShares
@@ -82,13 +82,14 @@ class Usage:
 
         Without the links to logs it is not known which containers processes are of.
         """
+        now = int(time.time())
         if not self._logs.is_dir():
-            self._state.set_uses(None, int(time.time()))
+            self._state.set_uses(None, now)
         elif held is not None:
             holders = {(name, share.gpu.index) for name, share in held.shares}
-            holders |= {(name, _UNMEASURED) for name in held.unmeasured}
-            now = int(time.time())
-            measured: list[ContainerUse] = self._history.update(seen, holders, now)
+            measured = self._history.update(
+                seen, holders | {(name, _UNMEASURED) for name in held.unmeasured}, now
+            )
             self._metrics.set_uses(measured)
             self._state.set_uses(measured, now)
 

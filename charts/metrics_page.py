@@ -21,7 +21,7 @@ from controller.publish import gpu_metrics
 from controller.publish.metrics import ControllerMetrics, LedgerCollector
 from controller.publish.usage_metrics import UsageCollector
 from controller.watch.ledger_store import LedgerStore
-from service.metrics import policy_info, policy_since
+from service.metrics import PolicyMetrics
 from service.process import Process
 from service.served_certificate import ServedCertificate
 from webhook.metrics import WebhookMetrics
@@ -54,8 +54,7 @@ def registries() -> dict[str, CollectorRegistry]:
     controller.register(UsageCollector(store.ledger, tuple, tuple))
     for registry in (webhook, controller):
         ServedCertificate(registry, "/tls")
-        registry.register(policy_info(lambda: None))
-        registry.register(policy_since(lambda: None))
+        registry.register(PolicyMetrics(lambda: None, lambda: None))
     agent = Process("agent", (), 0).registry
     AgentMetrics(agent)
     UsageMetrics(agent)

@@ -10,8 +10,7 @@ import msgspec
 
 from cli.explainer import review_of
 from kube.names import ASKING_LABELS, CONTAINER_ANNOTATION, CONTAINERS_ANNOTATION
-from policies.loading.clearml_chart import ChartQueue
-from policies.loading.queue_checks import Mistake, mistakes
+from policies.loading.clearml_chart import ChartQueue, Mistake, mistakes
 from policies.model.effective import EffectivePolicy
 from policies.model.problems import Path
 from webhook.admission.denial import Denial

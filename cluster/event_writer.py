@@ -19,10 +19,6 @@ Waiting = tuple[Manifest, Callable[[], object]]
 """An Event, and what is called if there was none of its name."""
 
 
-def _nothing() -> None:
-    """Do nothing: most Events are not counted."""
-
-
 class EventWriter:
     """Writes Events one after the other, in a task of its own, so that slow ones delay nothing else.
 
@@ -43,7 +39,7 @@ class EventWriter:
         """Names of Events, the oldest first."""
         self._log = get_logger("events")
 
-    def write(self, manifest: Manifest, written: Callable[[], object] = _nothing) -> bool:
+    def write(self, manifest: Manifest, written: Callable[[], object] = lambda: None) -> bool:
         """Write an Event soon, and return True, unless one of its name was given before.
 
         `written` is called if the API server had none of its name. If too many wait, the newest one of the

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -32,18 +31,9 @@ ABSENT_SECONDS = 300.0
 ABSENT_ANSWERS = 4
 """After this number of 404s in a row, a resource that was served counts as removed. During an upgrade, one
 API server of several may not serve it."""
+WATCH_SECONDS = 290
+"""Maximum duration of a watch that is requested from the server; a random part is used, to spread load."""
 Sleep = Callable[[float], Awaitable[None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Seconds after which a watch is restarted. The API server sends a bookmark about once a minute."""
-
-    server_seconds: int = 290
-    """Maximum duration of a watch that is requested from the server; a random part is used, to spread
-    load."""
-    silence_seconds: float = 100.0
-    """After this time without a byte, the connection counts as dead."""
 
 
 class Counts(Protocol):
@@ -66,16 +56,17 @@ class Watcher(Generic[Item]):
         watched: WatchedResource[Item],
         counts: Counts,
         *,
-        timing: Timing = Timing(),
+        silence_seconds: float = 100.0,
         sleep: Sleep = asyncio.sleep,
         backoff: Backoff | None = None,
         health: WatchHealth | None = None,
     ) -> None:
+        """After `silence_seconds` without a byte, a watch counts as dead; it gets a bookmark each minute."""
         self._api = api
         self._resource = resource
         self._watched = watched
         self._counts = counts
-        self._timing = timing
+        self._silence_seconds = silence_seconds
         self._sleep = sleep
         self._backoff = backoff or Backoff()
         self._health = health or WatchHealth()
@@ -151,16 +142,15 @@ class Watcher(Generic[Item]):
                 await self._sleep(self._backoff.next())
 
     async def _watch(self) -> int:
-        most = self._timing.server_seconds
         query: dict[str, str | int] = {
             "watch": "1",
             "allowWatchBookmarks": "true",
             "resourceVersion": self._version,
-            "timeoutSeconds": random.randint((most + 1) // 2, most),  # noqa: S311 only spreads load
+            "timeoutSeconds": random.randint(WATCH_SECONDS // 2, WATCH_SECONDS),  # noqa: S311 only spreads load
             **self._resource.fields,
         }
         count = 0
-        async with self._api.stream(self._resource.path, query, self._timing.silence_seconds) as lines:
+        async with self._api.stream(self._resource.path, query, self._silence_seconds) as lines:
             async for line in lines:
                 self._take(line)
                 self._health.observed()

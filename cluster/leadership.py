@@ -23,6 +23,8 @@ from kube.names import ADDRESS_ANNOTATION
 from service.background import beat
 from service.log import get_logger
 
+LOOK_SECONDS = 0.5
+"""Between two reads of the Lease by a standby."""
 YIELD_SECONDS = 60.0
 """How long a leader has a reason not to lead before it gives up the Lease. Watches that failed with the API
 server, as all replicas' do, are tried again before."""
@@ -52,8 +54,6 @@ class LeaseTiming:
     """After this time without a renewal, the leader stops."""
     retry: float
     """Between two renewals."""
-    look: float = 0.5
-    """Between two reads of the Lease by a standby."""
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -97,7 +97,8 @@ class Leadership:
         self._lease: _Lease | None = None
         self._seen_at = 0.0
         self._least_transition = 0
-        self._failure = ""
+        self.failure: str | None = None
+        """Why the Lease cannot be read or written; None if it can."""
         self._log = get_logger("leadership")
         self.gained = asyncio.Event()
         """Set while this replica leads."""
@@ -117,11 +118,6 @@ class Leadership:
         if self._lease is None or not self._lease.spec.holder_identity:
             return None
         return self._lease.metadata.annotations.get(ADDRESS_ANNOTATION)
-
-    @property
-    def failure(self) -> str | None:
-        """Why the Lease cannot be read or written; None if it can."""
-        return self._failure or None
 
     async def run(self) -> None:
         """Run for leader until cancelled; each attempt is a heartbeat."""
@@ -175,7 +171,7 @@ class Leadership:
         if self.leads:
             seconds, end = self._timing.retry, self._until
         else:
-            seconds, end = min(self._timing.look, self._timing.retry), self._free_at()
+            seconds, end = min(LOOK_SECONDS, self._timing.retry), self._free_at()
         left = end - self._clock()
         return min(seconds * spread, max(0.01, left)) if left > 0 else seconds * spread
 
@@ -189,7 +185,7 @@ class Leadership:
         except (ApiError, msgspec.MsgspecError, *TRANSPORT_ERRORS) as error:
             self._report(f"{type(error).__name__}: {error}")
         else:
-            self._report("")
+            self._report(None)
 
     def _yields(self) -> bool:
         """Whether a leader gives up the Lease: once, when it has had a reason not to lead for some time.
@@ -208,10 +204,10 @@ class Leadership:
             self._log.warning("releasing the lease", reason=reason, transition=self.transition)
         return self.leads
 
-    def _report(self, failure: str) -> None:
+    def _report(self, failure: str | None) -> None:
         """Log a failure once, when it changes."""
-        if failure != self._failure:
-            self._failure = failure
+        if failure != self.failure:
+            self.failure = failure
             if failure:
                 self._log.warning("lease request failed", leads=self.leads, error=failure)
             else:

@@ -18,7 +18,6 @@ from service.log import get_logger
 
 Object = TypeVar("Object")
 Item = TypeVar("Item")
-MAX_NAME_SHOWN = 253
 
 
 class StaleError(Exception):
@@ -157,4 +156,4 @@ def _name(data: bytes | msgspec.Raw) -> str:
         metadata = _named.decode(data).metadata
     except msgspec.ValidationError:
         return "?"
-    return "/".join(part[:MAX_NAME_SHOWN] for part in metadata.key if part) or "?"
+    return "/".join(filter(None, metadata.key)) or "?"

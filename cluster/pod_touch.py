@@ -7,54 +7,25 @@ nothing that runs in a pod can be changed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from http import HTTPStatus
-
-import msgspec
+from typing import Any
 
 from cluster.kube_client import MERGE_PATCH, ApiError, ApiServer
 from cluster.listing import list_all, objects_at
 
-
-class _Owner(msgspec.Struct):
-    kind: str
+_Pod = dict[str, Any]
 
 
-class _Metadata(msgspec.Struct, rename="camel"):
-    name: str
-    annotations: dict[str, str] = {}
-    owner_references: list[_Owner] = []
+def _is_on_each_node(pod: _Pod) -> bool:
+    return any(owner["kind"] == "DaemonSet" for owner in pod["metadata"].get("ownerReferences", ()))
 
 
-class _SecretSource(msgspec.Struct, rename="camel"):
-    secret_name: str = ""
-
-
-class _ConfigMapSource(msgspec.Struct):
-    name: str = ""
-
-
-class _Volume(msgspec.Struct, rename="camel"):
-    secret: _SecretSource | None = None
-    config_map: _ConfigMapSource | None = None
-
-    @property
-    def source(self) -> tuple[str, str] | None:
-        if self.secret is not None:
-            return "Secret", self.secret.secret_name
-        return ("ConfigMap", self.config_map.name) if self.config_map is not None else None
-
-
-class _Spec(msgspec.Struct):
-    volumes: list[_Volume] = []
-
-
-class _Pod(msgspec.Struct):
-    metadata: _Metadata
-    spec: _Spec
-
-    @property
-    def is_on_each_node(self) -> bool:
-        return any(owner.kind == "DaemonSet" for owner in self.metadata.owner_references)
+def _sources(pod: _Pod) -> Iterator[tuple[str, str]]:
+    """Yield kind and name of each Secret and ConfigMap that a volume of the pod is."""
+    for volume in pod["spec"].get("volumes", ()):
+        yield "Secret", volume.get("secret", {}).get("secretName", "")
+        yield "ConfigMap", volume.get("configMap", {}).get("name", "")
 
 
 class PodTouch:
@@ -82,12 +53,12 @@ class PodTouch:
         """
         refusal: ApiError | None = None
         listed = await list_all(self._api, objects_at(self._pods, _Pod))
-        for pod in sorted(listed, key=lambda pod: pod.is_on_each_node):
-            is_marked = pod.metadata.annotations.get(self._annotation) == mark
-            if is_marked or all(volume.source != self._source for volume in pod.spec.volumes):
+        for pod in sorted(listed, key=_is_on_each_node):
+            is_marked = pod["metadata"].get("annotations", {}).get(self._annotation) == mark
+            if is_marked or self._source not in _sources(pod):
                 continue
             try:
-                await self._write(pod.metadata.name, mark)
+                await self._write(pod["metadata"]["name"], mark)
             except ApiError as error:
                 refusal = error
         if refusal is not None:

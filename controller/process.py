@@ -15,7 +15,7 @@ from anyio.lowlevel import checkpoint
 from fastapi import FastAPI, Response
 
 from certs.mounted import POLL_SECONDS, MountedCertificate, MountRules
-from cluster.informer import Timing, Watcher
+from cluster.informer import Watcher
 from cluster.kube_client import ApiServer, connected
 from cluster.leadership import Candidate, Leadership, LeaseTiming
 from cluster.listing import Resource
@@ -42,7 +42,7 @@ from service.background import BackgroundTask, beat
 from service.health import health_app
 from service.http.serving import Listener
 from service.http.sockets import bind
-from service.metrics import CONTENT_TYPE, policy_info, policy_since
+from service.metrics import CONTENT_TYPE, PolicyMetrics
 from service.options import LOOPBACK
 from service.process import Process
 from service.served_certificate import ServedCertificate
@@ -151,8 +151,8 @@ class ControllerProcess:
         policies = self._policies
         quotas, queues = (policies.quotas, policies.queues) if policies is not None else (tuple, tuple)
         self._registry.register(UsageCollector(self._state.ledger, quotas, queues, quotas_of(policies)))
-        self._registry.register(policy_info(lambda: policies.digest if policies is not None else None))
-        self._registry.register(policy_since(lambda: policies.since if policies is not None else None))
+        if policies is not None:
+            self._registry.register(PolicyMetrics(lambda: policies.digest, lambda: policies.since))
 
     @property
     def ports(self) -> tuple[int, int]:
@@ -219,8 +219,8 @@ class ControllerProcess:
         watched: WatchedResource[Item],
         health: WatchHealth | None = None,
     ) -> BackgroundTask:
-        timing = Timing(silence_seconds=self._options.watch_silence)
-        watcher = Watcher(self._api, resource, watched, self._metrics, timing=timing, health=health)
+        silence = self._options.watch_silence
+        watcher = Watcher(self._api, resource, watched, self._metrics, silence_seconds=silence, health=health)
         return BackgroundTask(name, watcher.run)
 
     async def _stand_for_election(self) -> None:
@@ -259,8 +259,7 @@ class ControllerProcess:
         while True:
             beat()
             await asyncio.sleep(EXPIRY_SECONDS)
-            while self._state.expire():
-                await self._state.yielding.step()
+            self._state.expire()
 
     def _mounted_certificate(self) -> MountedCertificate:
         directory = self._options.tls_directory

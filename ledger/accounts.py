@@ -19,12 +19,13 @@ Claim = PodFact
 
 
 def add_amounts(amounts: dict[Unit, int], claim: Claim, sign: int = 1) -> None:
-    """Add what a claim takes; a sign of -1 subtracts it. Zeros are removed, so that equal sums are equal."""
+    """Add what a claim takes; a sign of -1 subtracts it."""
     for unit, amount in claim.takes:
-        _add(amounts, unit, sign * amount)
+        add_to(amounts, unit, sign * amount)
 
 
-def _add(amounts: dict[_Key, int], key: _Key, amount: int) -> None:
+def add_to(amounts: dict[_Key, int], key: _Key, amount: int) -> None:
+    """Add to one amount. A zero is removed, so that equal sums are equal."""
     total = amounts.get(key, 0) + amount
     if total:
         amounts[key] = total
@@ -135,8 +136,8 @@ class NodeAccount:
 
     def free_units(self) -> dict[Unit, int]:
         """What is free of each unit that the node offers, never negative; without cordoned GPUs."""
-        units = [unit for unit in self.offered if not isinstance(unit, Gpu) or unit in self.left]
-        return {unit: self.free_of(unit) for unit in units}
+        cordoned = self._fact.cordoned if self._fact is not None else ()
+        return {unit: self.free_of(unit) for unit in self.offered if unit not in cordoned}
 
     def _book(self, claim: Claim, sign: int) -> None:
         add_amounts(self.taken, claim, sign)
@@ -147,16 +148,11 @@ class NodeAccount:
         self.cpu_free -= sign * claim.cpu_milli
         self.memory_free -= sign * claim.memory_bytes
         for name, amount in claim.extended:
-            _add(self.extended, name, sign * amount)
+            add_to(self.extended, name, sign * amount)
 
 
 def has_room(free: Sequence[int], fraction: Fraction) -> bool:
-    """Whether each container finds its slices on one card, if the agent assigns them one after the other.
-
-    Args:
-        free: free slices of each card, or their sum if the cards are unknown.
-        fraction: the pod's fraction.
-    """
+    """Whether each container finds its slices on one card. `free` is one sum if the cards are unknown."""
     if len(free) == 1:
         return free[0] >= fraction.slices
     left = list(free)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import nsmallest
 
@@ -48,12 +48,9 @@ class CardView:
 
 def cards_of_node(
     cards: ClaimedCards, node: str, queue_of: Callable[[PodKey], str] = lambda _: "", *, takes_pods: bool
-) -> tuple[CardView, ...]:
-    """Return the cards of one node, by number.
-
-    `queue_of` returns the key of a pod's ClearML queue. `takes_pods` tells whether the node takes new pods.
-    """
-    uses, views = cards.on(node), list[CardView]()
+) -> Iterator[CardView]:
+    """Yield the cards of a node, by number; `queue_of` returns the key of a pod's ClearML queue."""
+    uses = cards.on(node)
     most = max(1, MAX_SHARES // max(1, len(uses)))
     for use in uses:
         card, held = use.card, list[CardShare]()
@@ -61,7 +58,7 @@ def cards_of_node(
             mib = sum([part.mib_of(card.mib) for part in claim.parts if part.card == use.key])
             queue = queue_of((claim.namespace, claim.pod))
             held.append(CardShare(claim.namespace, claim.name, claim.pod, mib, queue))
-        view = CardView(
+        yield CardView(
             node=node,
             driver=use.key.driver,
             device=card.device,
@@ -76,8 +73,6 @@ def cards_of_node(
                 nsmallest(most, held, key=lambda each: (-each.memory_mib, each.namespace, each.claim))
             ),
         )
-        views.append(view)
-    return tuple(views)
 
 
 def free_mib(use: CardUse, *, takes_pods: bool) -> int:

@@ -1,7 +1,4 @@
-"""Which offered cards the claim of a waiting pod could take, and how much of them is free, as shown to users.
-
-The scheduler also compares CPU, memory and everything else that a pod needs of its node.
-"""
+"""Which offered cards the claim of a waiting pod could take, and what is free of them, for users."""
 
 from __future__ import annotations
 
@@ -111,14 +108,7 @@ def room_of(
 
 
 class ClaimRoomSearch:
-    """Searches the cards of nodes, one node after the other in the order of their names.
-
-    Args:
-        driver: the driver that the claim names.
-        asked: what it asks for.
-        kinds: kinds of GPU that the pod accepts.
-        why_not: why the pod cannot run on a node, by its name; empty if it can.
-    """
+    """Searches the cards of nodes, by their names; `why_not` says why the pod cannot run on one, if so."""
 
     def __init__(self, driver: str, asked: ClaimAsk, kinds: GpuKinds, why_not: Callable[[str], str]) -> None:
         self._driver = driver

@@ -139,10 +139,7 @@ class ClaimedCards:
         return self._claims.keys()
 
     def put_slice(self, found: OfferedSlice) -> set[str]:
-        """Add or change a ResourceSlice, and return the affected nodes; the inverse of `remove_slice`.
-
-        One beyond MAX_CARDS or MAX_CARDS_OF_NODE is dropped.
-        """
+        """Add or change a ResourceSlice within the bounds, and return the nodes; undone by `remove_slice`."""
         if self._slices.get(found.name) == found:
             return set()
         nodes = self.remove_slice(found.name)
@@ -180,10 +177,7 @@ class ClaimedCards:
         return {found.node}
 
     def put_claim(self, found: CardClaim) -> set[str]:
-        """Add or change a ResourceClaim, and return the affected nodes; the inverse of `remove_claim`.
-
-        One beyond MAX_CLAIMS is dropped.
-        """
+        """Add or change a ResourceClaim within the bound, and return the nodes; undone by `remove_claim`."""
         if self._claims.get(found.key) == found:
             return set()
         nodes = self.remove_claim(found.key)
@@ -238,12 +232,7 @@ class ClaimedCards:
         return [self._use(key, found[key]) for key in sorted(found, key=_order)]
 
     def kinds(self, driver: str, *, whole: bool = False) -> Mapping[CardKind, int]:
-        """Return how many cards a driver offers, by their kind: those that claims may share, or all.
-
-        `whole`: all, for claims of whole cards.
-
-        Slices that are out of date count until they are deleted.
-        """
+        """Return how many cards that claims may share, or with `whole` any, a driver offers, by kind."""
         found = Counter[CardKind]()
         for (of_driver, kind, is_shareable), number in self._kinds.items():
             if of_driver == driver and (whole or is_shareable):
@@ -251,10 +240,7 @@ class ClaimedCards:
         return found
 
     def sizes_on(self, node: str | None) -> tuple[int, ...]:
-        """Return the MiB of the cards of a node, the smallest first, each once; of all without its own.
-
-        Slices that are out of date count until they are deleted.
-        """
+        """Return the MiB of the cards of a node, or of all without its own: each once, the smallest first."""
         slices = self._by_node.get(node) if node is not None else None
         if slices is None:
             return tuple(sorted({mib for _, (_, mib), _ in self._kinds}))

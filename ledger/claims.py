@@ -1,7 +1,4 @@
-"""Which sizes of the offered cards the claim of a share may take.
-
-The scheduler counts what is free on a card and chooses it: `ledger/claimed_cards.py` only shows that.
-"""
+"""Which sizes of the offered cards the claim of a share may take; the scheduler chooses the card."""
 
 from __future__ import annotations
 
@@ -27,10 +24,6 @@ def claimed(request: PlacementRequest, cards: Mapping[CardKind, int]) -> Placeme
     The smallest come first, so that larger cards stay free for those who need them. If there are more than a
     claim can list, the smallest and the most frequent ones are taken: smaller cards than all listed ones are
     taken whole. A limit that is written into the pod needs one size, the most frequent.
-
-    Args:
-        request: a request in a mode of claims.
-        cards: number of offered cards by kind.
     """
     share, demands = request.share, request.demands
     known = Counter[int]()
@@ -38,7 +31,10 @@ def claimed(request: PlacementRequest, cards: Mapping[CardKind, int]) -> Placeme
         if demands.kinds.takes_model(model):
             known[mib] += number
     if cards and not known:
-        return _no_such_model(share.driver or "", cards)
+        why = f"DRA driver {share.driver} states no model of its cards: leave gpu-model out"
+        if models := named_models(model for model, _ in cards):
+            why = f"no card has one of its models: there are {models}; fix the annotation"
+        return Unschedulable(why)
     if demands.assume is not None and not cards:
         known[demands.assume.gpu_mib] = 1
     least = max(1, demands.kinds.min_mib, share.fraction.asked_mib())
@@ -57,10 +53,3 @@ def claimed(request: PlacementRequest, cards: Mapping[CardKind, int]) -> Placeme
     frequent = sorted({*sizes} - smallest, key=lambda mib: (-known[mib], mib))[: most - len(smallest)]
     chosen = sorted({*smallest, *frequent})
     return Placement((), chosen[0] if share.writes_limits else 0, (), cards=tuple(chosen))
-
-
-def _no_such_model(driver: str, cards: Mapping[CardKind, int]) -> Unschedulable:
-    models = named_models(model for model, _ in cards)
-    if not models:
-        return Unschedulable(f"DRA driver {driver} states no model of its cards: leave gpu-model out")
-    return Unschedulable(f"no card has one of its models: there are {models}; fix the annotation")

@@ -24,11 +24,7 @@ class _Kept:
 
 
 class DenialWindow:
-    """Counts an object once, however often its controller tries again.
-
-    Args:
-        most: maximum number of objects. Of the messages only the last of each reason and namespace is kept.
-    """
+    """Counts an object once, however often its controller tries again; keeps `most` objects."""
 
     def __init__(self, most: int = MAX_KEPT) -> None:
         self._most = most

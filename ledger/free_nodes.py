@@ -71,12 +71,7 @@ class NodeRoom:
 
 
 class FreeNodesSearch:
-    """Collects `FreeNodes` from nodes that are added one by one.
-
-    Args:
-        wanted: what the pod requires of a node.
-        accepts: whether the pod's node demands accept a node, by its name.
-    """
+    """Collects `FreeNodes` from nodes; `accepts` tells whether the pod's node demands accept one, by name."""
 
     def __init__(self, wanted: Wanted, accepts: Callable[[str], bool]) -> None:
         self._wanted = wanted
@@ -87,7 +82,7 @@ class FreeNodesSearch:
 
     def look_at(self, node: NodeRoom) -> None:
         """Add a node to the result, if it has room."""
-        if not self._can_go(node):
+        if not node.usable or (self._wanted.by_agent and not node.agent_serves):
             return
         amounts, found = self._wanted.amounts, self.found
         if self._wanted.models and node.product not in self._wanted.models:
@@ -109,10 +104,6 @@ class FreeNodesSearch:
             if -most >= amounts[0][1]:
                 found.elsewhere = node.name, freest, -most
 
-    def _can_go(self, node: NodeRoom) -> bool:
-        """Whether a node accepts pods now, and limits them."""
-        return node.usable and (node.agent_serves or not self._wanted.by_agent)
-
     def _count(self, name: str, left: list[int], *, is_accepted: bool) -> None:
         found = self.found
         if not is_accepted:
@@ -131,14 +122,7 @@ def free_nodes(
     accepts: Callable[[str], bool] = lambda _: True,
     with_agent: Collection[str] = (),
 ) -> FreeNodes:
-    """Search published views of all known nodes.
-
-    Args:
-        nodes: all known nodes.
-        wanted: what the pod requires of a node.
-        accepts: whether the pod's node demands accept a node, by its name.
-        with_agent: names of nodes with a running agent.
-    """
+    """Search published views of all known nodes; `with_agent` names those with a running agent."""
     search = FreeNodesSearch(wanted, accepts)
     for node in nodes:
         memory = str(node.gpu_mib) if node.gpu_mib is not None else None

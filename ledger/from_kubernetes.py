@@ -55,6 +55,7 @@ MAX_OFFERED = 64
 """Extended resources of a node, other than GPUs, that are counted."""
 MAX_CLAIMED = 16
 """Claims of shares of a pod that are read."""
+_NO_LABELS, _NO_ANNOTATIONS = PodLabels(), PodAnnotations()
 _TEMPLATES = f"{CLAIM_NAME}-"
 _LIFE_CYCLE_TAINTS = (
     "node.kubernetes.io/",
@@ -106,15 +107,20 @@ def node_fact(node: Node, names: ResourceNames) -> NodeFact:
     gpus = slices_by_index(allocatable, names)
     capacity = status.capacity or allocatable
     pool, pooled, pooled_gpus = pool_of(allocatable, capacity, labels, names)
-    life_cycle = [taint for taint in spec.taints or () if _is_passing(taint.key)]
+    life_cycle = [
+        taint
+        for taint in spec.taints or ()
+        if taint.key.startswith(_LIFE_CYCLE_TAINTS) or taint.key.endswith(_NOT_READY)
+    ]
     divided = dict(slices_by_index(capacity, names))
     offered = {name: whole(amount) for name, amount in allocatable.items() if is_extended(name)}
     return NodeFact(
         name=node.metadata.name,
         labels=labels,
         taints=tuple(taint for taint in spec.taints or () if taint not in life_cycle),
+        # A node without the condition comes from a hand-written inventory.
         usable=not spec.unschedulable
-        and _is_ready(status)
+        and all(each.status == "True" for each in status.conditions or () if each.type == "Ready")
         and all(taint.effect == "PreferNoSchedule" for taint in life_cycle),
         gpus=gpus,
         slices_per_gpu=max(divided.values(), default=0),
@@ -173,16 +179,10 @@ def pool_of(
     labels: Mapping[str, str],
     names: ResourceNames,
 ) -> tuple[str, int, int]:
-    """Return the name, slices and number of GPUs of a node's pool; an empty name without a pool.
+    """Return the name, slices and number of GPUs (0: unknown) of a node's pool; an empty name without one.
 
     Of several names, the one with most slices is the pool. A node that offers nothing else keeps its pool
     without slices while its device plugin is away, if its capacity or its labels still show GPUs.
-
-    Args:
-        amounts: the node's allocatable.
-        capacity: its capacity, which counts a device plugin that is away for some minutes.
-        labels: its labels, of which those of GPU feature discovery state the number of GPUs; 0 if none does.
-        names: the names to count.
 
     Raises:
         ValueError: an amount is not a whole number.
@@ -205,17 +205,6 @@ def pool_of(
     return name, 0, once // replicas if once and replicas else counted
 
 
-def _is_passing(key: str) -> bool:
-    return key.startswith(_LIFE_CYCLE_TAINTS) or key.endswith(_NOT_READY)
-
-
-def _is_ready(status: NodeStatus) -> bool:
-    """A node without the condition comes from a hand-written inventory, and counts as ready."""
-    return all(
-        condition.status == "True" for condition in status.conditions or () if condition.type == "Ready"
-    )
-
-
 def pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
     """Return the facts of a pod."""
     status, spec, metadata = pod.status, pod.spec, pod.metadata
@@ -231,11 +220,13 @@ def pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
     affinity = spec.affinity.node_affinity if spec.node_name is None and takes and spec.affinity else None
     may_be_instances = any(not isinstance(unit, Gpu) for unit, _ in takes)
     products = _products(spec.affinity.node_affinity) if spec.affinity and may_be_instances else ()
-    labels = metadata.labels
-    queues = queue_keys(labels.queue_name, labels.queue_id) if labels is not None else ()
+    labels, annotations = metadata.labels or _NO_LABELS, metadata.annotations or _NO_ANNOTATIONS
+    queues = queue_keys(labels.queue_name, labels.queue_id)
     share, asked_mib = _asked(labels) if takes else (None, 0)
     claimed = _claimed(spec.resource_claims) if spec.resource_claims else ()
-    quota_wait = _quota_wait(pod) if spec.scheduling_gates and (takes or claimed) else None
+    is_ours = annotations.injected is not None
+    is_gated = is_ours and spec.scheduling_gates and (takes or claimed)
+    quota_wait = _quota_wait(pod, labels) if is_gated else None
     fact = PodFact(
         namespace=metadata.namespace,
         name=metadata.name,
@@ -250,8 +241,10 @@ def pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
         share=share,
         asked_mib=asked_mib,
         sharing=_sharing(spec.containers or (), names) if asked_mib else 1,
-        in_slices=_is_limited_by_slices(metadata.annotations) if share or asked_mib else False,
-        reservation=_reservation(metadata.annotations),
+        # Injected without MiB: its node's agent limits it to its slices.
+        in_slices=bool(share or asked_mib) and is_ours and annotations.memory_mib is None,
+        # Users can write annotations of 256 KiB.
+        reservation=name if (name := annotations.reservation) and is_uid(name) else None,
         promised_node=_promised_node(affinity, status) if quota_wait is None else None,
         memory_values=_memory_values(affinity),
         model=_model(affinity),
@@ -264,14 +257,11 @@ def pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
     return with_instance_worth(fact, None) if may_be_instances else fact
 
 
-def _quota_wait(pod: Pod) -> QuotaWait | None:
+def _quota_wait(pod: Pod, labels: PodLabels) -> QuotaWait | None:
     """How an injected pod waits for a quota; on other pods, our gate means nothing."""
     metadata, gates = pod.metadata, pod.spec.scheduling_gates or ()
     at = next((at for at, gate in enumerate(gates) if gate.name == QUOTA_GATE), None)
-    annotations, labels = metadata.annotations, metadata.labels
-    if at is None or annotations is None or annotations.injected is None:
-        return None
-    if labels is None or (labels.fraction is None and labels.gpu_memory is None):
+    if at is None or (labels.fraction is None and labels.gpu_memory is None):
         return None
     is_next = len(gates) == 1 and metadata.deletion_timestamp is None
     created = metadata.creation_timestamp or ""
@@ -308,21 +298,8 @@ def _claimed(claims: Sequence[PodClaim]) -> tuple[NamedShare, ...]:
     return (*shares, NamedShare(gpus=MAX_PARTS * unread)) if unread > 0 else tuple(shares)
 
 
-def _reservation(annotations: PodAnnotations | None) -> str | None:
-    """The annotation, if it has the form of a reservation: users can write annotations of 256 KiB."""
-    name = annotations.reservation if annotations is not None else None
-    return name if name is not None and is_uid(name) else None
-
-
-def _is_limited_by_slices(annotations: PodAnnotations | None) -> bool:
-    """Whether a pod was injected without MiB: its node's agent limits it to its slices."""
-    return annotations is not None and annotations.injected is not None and annotations.memory_mib is None
-
-
-def _asked(labels: PodLabels | None) -> tuple[tuple[int, int] | None, int]:
+def _asked(labels: PodLabels) -> tuple[tuple[int, int] | None, int]:
     """The labels' request for each GPU, as a ratio or MiB; longer than a label can be counts as none."""
-    if labels is None:
-        return None, 0
     if labels.gpu_memory is not None:
         return None, memory_mib(labels.gpu_memory, decimal=True) or 0
     text = labels.fraction

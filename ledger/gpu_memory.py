@@ -6,12 +6,10 @@ in sixteenths; a quota counts each as that part of the largest known card.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from kube.names import GPU_PRODUCT_LABEL, label_number
 from ledger.instance_worth import mib_of_instance, profile_on
-from modes.claim_name import NamedShare
 from modes.facts import NodeFact, PodFact
 from modes.units import Gpu, Unit
 
@@ -50,18 +48,12 @@ def memory_of_pod(pod: PodFact, node: NodeFact | None) -> GpuMemory:
     """Return the MiB that a pod holds on its node (None: no node, or an unknown one)."""
     if pod.sharing > 1 and not pod.in_slices:
         return _of_sharing(pod, node)
-    found = _of_claims(pod.claimed, pod.claimable) if pod.claimed else NO_MEMORY
+    found = NO_MEMORY
+    for share in pod.claimed:
+        mib = share.most_mib(pod.claimable)
+        found = found.plus(GpuMemory(0, _PARTS * share.gpus) if mib is None else GpuMemory(mib))
     for unit, amount in pod.takes:
         found = found.plus(_of_unit(unit, amount, pod, node))
-    return found
-
-
-def _of_claims(claimed: Sequence[NamedShare], cards: tuple[int, ...]) -> GpuMemory:
-    """Return the most that claims can hold of such cards (`NamedShare.most_mib`)."""
-    found = NO_MEMORY
-    for share in claimed:
-        mib = share.most_mib(cards)
-        found = found.plus(GpuMemory(0, _PARTS * share.gpus) if mib is None else GpuMemory(mib))
     return found
 
 

@@ -10,10 +10,7 @@ from modes.units import POOL, Gpu, Profile, Unit, profile_of_product
 
 
 def with_instance_worth(pod: PodFact, node: NodeFact | None) -> PodFact:
-    """Return the pod with the worth of its instances on its node; None if it has none, or it is unknown.
-
-    If the card is unknown, the instances are worth their maximum.
-    """
+    """Return the pod with what its instances are worth on its node, or may be worth at most."""
     more = 0
     for unit, count in pod.takes:
         if isinstance(unit, Gpu):
@@ -33,7 +30,8 @@ def profile_on(unit: Unit, pod: PodFact, node: NodeFact | None) -> Profile | Non
     """Return the MIG profile of a unit, also behind a pool under strategy `single`; None for slices."""
     if unit is not POOL:
         return unit if isinstance(unit, Profile) else None
-    found = [profile_of_product(product) for product in _products(pod, node)]
+    products = (node.product,) if node is not None else pod.products
+    found = [profile_of_product(product) for product in products]
     return next((profile for profile in found if profile is not None), None)
 
 
@@ -42,12 +40,6 @@ def has_instances(pod: PodFact) -> bool:
     return any(profile_on(unit, pod, None) is not None for unit, _ in pod.takes)
 
 
-def _products(pod: PodFact, node: NodeFact | None) -> tuple[str, ...]:
-    """Return the GPU models that a pod has or may get; one empty name if they are unknown."""
-    if node is not None:
-        return (node.product,)
-    return pod.products or ("",)
-
-
 def _cards(pod: PodFact, node: NodeFact | None) -> list[MigCard | None]:
-    return [node.mig_card] if node is not None else [card_of_product(each) for each in _products(pod, None)]
+    """Return the cards that a pod has or may get; None for unknown ones."""
+    return [node.mig_card] if node is not None else [card_of_product(each) for each in pod.products or ("",)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
 from ledger.claims import claimed
@@ -20,7 +18,7 @@ from ledger.placement_request import (
     Unschedulable,
 )
 from ledger.quota_usage import QuotaUsage, Used, exceeded
-from ledger.reservations import LIFETIME_SECONDS, MAX_RESERVATIONS, Reservation, expected_pod
+from ledger.reservations import LIFETIME_SECONDS, Reservation, expected_pod
 from modes.facts import PodFact
 
 
@@ -31,15 +29,6 @@ class Ledger(LedgerWriter):
     `replace` repairs lost events. If `now` never advances, as in a standalone webhook, reservations never end
     and count like pods.
     """
-
-    def __init__(
-        self,
-        most_reservations: int = MAX_RESERVATIONS,
-        on_promise: Callable[[str | None], None] = lambda _: None,
-    ) -> None:
-        """`on_promise` is the attribute of this name."""
-        super().__init__(most_reservations, on_promise)
-        self._expected: dict[int, ExpectedPods] = {}
 
     def place(
         self, request: PlacementRequest, now: float, known_until: float | None = None
@@ -61,7 +50,6 @@ class Ledger(LedgerWriter):
         accounting = request.accounting
         if accounting.reservation is not None:
             self.release(accounting.reservation)
-        self._follow(accounting.owner)
         existing = request.demands.existing
         stays: AllocatedShare | None = None
         if existing is not None:
@@ -78,17 +66,11 @@ class Ledger(LedgerWriter):
         result = self._chosen(request) if stays is None else self._kept(request, stays)
         if not isinstance(result, AllocatedShare):
             return result
-        name = self._reservation_name(request)
+        name = self._reservation_name(request, takes_room=bool(result.takes))
         result = result.placed(reservation=name)
         if name is not None:
             self._reserve(request, result, now)
         return result
-
-    def _follow(self, owner: str) -> None:
-        """Report the pods of an owner that was not requested recently."""
-        if owner and self._owners.follow(owner):
-            for node in self._owners.on_nodes(owner):
-                self.on_promise(node)
 
     def _reserve(self, request: PlacementRequest, allocated: AllocatedShare, now: float) -> None:
         """Reserve a pod's place; if there are too many reservations, an old one ends."""
@@ -130,8 +112,10 @@ class Ledger(LedgerWriter):
 
     def _must_wait(self, request: PlacementRequest, found: AllocationResult) -> bool:
         """Whether the policy lets the pod wait, and it is over a quota or others came before it."""
-        quotas = request.accounting.quotas
-        if not quotas or self.line.state == "off" or not request.demands.can_be_gated:
+        quotas, demands = request.accounting.quotas, request.demands
+        # Kubernetes allows no gate on a pod that names its node.
+        can_wait = demands.when_over_quota == "wait" and not demands.constraints.node_name
+        if not (quotas and can_wait) or self.line.state == "off":
             return False
         if isinstance(found, AllocatedShare):
             largest = self._largest_mib_for(request, found)
@@ -147,10 +131,7 @@ class Ledger(LedgerWriter):
             self.line.close(found.quota)
 
     def _gated(self, request: PlacementRequest) -> AllocationResult:
-        """Where a pod waits for its quotas: the index with the shortest queue, whatever has room now.
-
-        A quota that is too small for the pod refuses it, however long it waits.
-        """
+        """Where a pod waits, whatever has room: the shortest queue. A quota that is too small refuses it."""
         found = self._first_within(QuotaUsage(), request.with_demands(is_gated=True))
         return found.placed(waits_for_quota=True) if isinstance(found, AllocatedShare) else found
 
@@ -213,7 +194,8 @@ class Ledger(LedgerWriter):
 
     def _stays(self, request: PlacementRequest, existing: AllocatedShare) -> AllocatedShare | None:
         """The pod's existing placement; None if its memory was assumed and a node is known by now."""
-        if not _is_assumed(request.share, existing.placement):
+        is_bound = bool(existing.takes) and existing.share.is_bound_by_memory
+        if existing.placement.memory_values or not is_bound:
             return existing
         options = self._choice.options(request)
         if isinstance(options, Unschedulable):
@@ -222,14 +204,14 @@ class Ledger(LedgerWriter):
             return None
         return existing.placed(other_memory_values=options[0].other_memory_values)
 
-    def _reservation_name(self, request: PlacementRequest) -> str | None:
+    def _reservation_name(self, request: PlacementRequest, *, takes_room: bool) -> str | None:
         """The reservation's name; None if none is requested.
 
         If the pod already names a reservation that does not exist (after a restart), that name is used, so
         its annotation stays as it is. A claim takes no room: only a quota needs to know of it.
         """
         accounting, former = request.accounting, request.demands.reservation
-        if request.share.mode_type.is_claimed and not accounting.quotas:
+        if not (takes_room or accounting.quotas):
             return former
         if accounting.reservation is None:
             return None
@@ -247,10 +229,3 @@ class Ledger(LedgerWriter):
             expected = self._expected[per_gpu] = ExpectedPods(per_gpu)
         if expected.learn(share, self._finder.accepting(request)):
             self._node_index.set_prices(expected.renewed(self._node_index.classes.values()))
-
-
-def _is_assumed(share: RequestedShare, existing: Placement) -> bool:
-    """Whether the GPU memory of the pod's placement is assumed and comes from no node."""
-    if share.mode_type.is_claimed or existing.instance is not None:
-        return False
-    return not existing.memory_values and share.is_bound_by_memory

@@ -8,7 +8,7 @@ from itertools import islice
 from ledger.accounts import ClaimKey, NodeAccount
 from ledger.card_view import cards_of_node
 from ledger.claimed_cards import ClaimedCards
-from ledger.owners import GpuModel, Owners, Replicas
+from ledger.owners import GpuModel, Owners
 from ledger.placement.gpu_kinds import KnownKinds
 from ledger.placement.node_index import NodeIndex
 from ledger.placement.waiting import PendingPods
@@ -20,9 +20,6 @@ from ledger.view import LedgerView, NodeView, PendingView, node_view, pending_vi
 from modes.facts import NodeFact, PodKey
 from modes.mig_profiles import MigCard
 from modes.units import Unit
-
-MAX_CLAIMS_OF_REPLICAS = 1024
-"""Claims of one node that are searched for replicas: more than a node can run."""
 
 
 class LedgerReader:
@@ -61,11 +58,7 @@ class LedgerReader:
         return tuple([pending_view(claim) for claim in claims if claim is not None])
 
     def first_pending(self, count: int) -> tuple[tuple[PendingView, str], ...]:
-        """Return the first pending claims, in the order of their arrival.
-
-        Those of pods that claim cards from a DRA driver have no slices. Each comes with the key of its
-        ClearML queue; empty without one.
-        """
+        """Return the first pending claims, as they arrived, each with the key of its ClearML queue."""
         first = islice(self._pending.claims.values(), count)
         return tuple([(pending_view(claim), queue_of(claim)) for claim in first])
 
@@ -138,7 +131,7 @@ class LedgerReader:
             return queue_of(claim) if claim is not None else ""
 
         cards = cards_of_node(self.cards, name, queue, takes_pods=self._takes_pods(name))
-        return node_view(account, cards)
+        return node_view(account, tuple(cards))
 
     def counted_slices(self, node: str, pod: PodKey) -> int:
         """Return the slices of a pod on a node, as quotas count them; 0 if it is unknown."""
@@ -152,10 +145,6 @@ class LedgerReader:
     def _takes_pods(self, name: str) -> bool:
         fact = self.fact(name)
         return fact is not None and fact.usable
-
-    def replicas(self, name: str) -> tuple[Replicas, ...]:
-        """Replicas on a node, of owners that were requested recently."""
-        return self._owners.replicas(islice(self._account(name).claims.values(), MAX_CLAIMS_OF_REPLICAS))
 
     def room(self, name: str) -> tuple[int, int, dict[str, int]] | None:
         """A node's free milli-CPU and bytes of memory, and what is taken of others; None without the node."""

@@ -7,7 +7,6 @@ from typing import Annotated
 import msgspec
 
 from kube.names import MAX_LABEL_VALUE, MAX_NAME
-from ledger.owners import Replicas
 from ledger.placement.choice import family_requests
 from ledger.placement_request import (
     MAX_OWNER,
@@ -35,11 +34,9 @@ MAX_DENIAL_REPORT_BYTES = 2**17
 """Bytes of such a report: 100 lines of 200 characters, and their other fields."""
 MAX_DENIAL_LINE = 200
 """Characters of a denial's message."""
-_Reason = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)]
-_Namespace = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)]
-_DenialLine = Annotated[str, msgspec.Meta(max_length=MAX_DENIAL_LINE)]
-_FileName = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 _Release = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
+_Label = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)]
+_DenialLine = Annotated[str, msgspec.Meta(max_length=MAX_DENIAL_LINE)]
 
 _request = msgspec.json.Decoder(PlacementRequest)
 _encode = msgspec.json.Encoder().encode
@@ -70,19 +67,16 @@ def read_request(data: msgspec.Raw) -> PlacementRequest:
     if size > MAX_REQUEST_BYTES:
         raise ValueError(f"the request has {size} bytes; the maximum is {MAX_REQUEST_BYTES}")
     request = _request.decode(data)
-    demands = request.demands
-    if demands.existing is not None:
-        _check_existing(request, demands.existing)
-    if demands.prefer and not family_requests(request):
-        raise ValueError(f"no mode in `prefer` gives {demands.resource or 'slices'}")
+    existing, prefer = request.demands.existing, request.demands.prefer
+    if existing is not None:
+        request.share.allocated(existing)
+        taken = existing.instance.indices if existing.instance is not None else existing.indices
+        if taken != existing.indices:
+            has = existing.indices
+            raise ValueError(f"the existing instance has index {taken}, but the placement has {has}")
+    if prefer and not family_requests(request):
+        raise ValueError(f"no mode in `prefer` gives {request.demands.resource or 'slices'}")
     return request
-
-
-def _check_existing(request: PlacementRequest, existing: Placement) -> None:
-    request.share.allocated(existing)
-    if existing.instance is not None and existing.indices != existing.instance.indices:
-        taken = existing.instance.indices
-        raise ValueError(f"the existing instance has index {taken}, but the placement has {existing.indices}")
 
 
 class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -145,8 +139,6 @@ class NodeState(msgspec.Struct, frozen=True, omit_defaults=True):
     """Bytes that pods and reservations leave free."""
     extended: dict[str, int] = {}
     """What these take of the node's extended resources that are no GPUs."""
-    replicas: tuple[Replicas, ...] = ()
-    """Replicas of owners that were requested recently, for `place: spread` and `sameModel`."""
 
 
 class StreamEvent(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -168,7 +160,7 @@ class PoliciesReply(msgspec.Struct, frozen=True):
 
     digest: str
     """Digest of the set, for people."""
-    files: dict[_FileName, bytes]
+    files: dict[str, bytes]
     """Content by file name."""
 
 
@@ -185,9 +177,9 @@ class DenialCount(msgspec.Struct, frozen=True, gc=False):
 class Denied(msgspec.Struct, frozen=True, gc=False):
     """An object that was denied, once or several times."""
 
-    reason: _Reason
+    reason: _Label
     """A code of docs/reference/reasons.md, or one of a newer webhook."""
-    namespace: _Namespace
+    namespace: _Label
     message: _DenialLine
     object: Annotated[str, msgspec.Meta(max_length=MAX_OWNER)] = ""
     """A digest of its owner, or of its name without one."""

@@ -5,22 +5,15 @@ All of it comes from pods and reservations, so a ledger that is built from a lis
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Annotated, ClassVar, TypeVar
-
-import msgspec
+from typing import TypeVar
 
 from kube.names import label_number
 from kube.objects import OwnerReference
-from ledger.accounts import Claim
+from ledger.accounts import Claim, add_to
 from ledger.placement_request import MAX_OWNER
-from modes.units import index_of
 
-MAX_ASKED = 1024
-"""Owners whose replicas webhooks receive: the most recently requested ones."""
-_NOWHERE: Mapping[str, int] = {}
 GpuModel = tuple[str | None, int | None]
 """Values of the node labels nvidia.com/gpu.product and nvidia.com/gpu.memory; None if one is missing."""
 Place = TypeVar("Place", str, GpuModel)
@@ -50,25 +43,12 @@ def owner_key(
     return blake2b(text.encode(errors="surrogatepass"), digest_size=MAX_OWNER // 2).hexdigest()
 
 
-class Replicas(msgspec.Struct, frozen=True):
-    """Pods of one owner that are bound to a node or expected on it."""
-
-    POOL: ClassVar[int] = -1
-    """Used as index in mode pooled."""
-
-    owner: Annotated[str, msgspec.Meta(max_length=MAX_OWNER)]
-    """Key of the owner."""
-    indices: tuple[int, ...]
-    """GPU index of each pod, once for each of its GPUs."""
-
-
 class Owners:
     """Counts each owner's shares of GPUs by node, and the GPU models that its pending pods wait for."""
 
     def __init__(self) -> None:
         self._on_nodes: dict[str, dict[str, int]] = {}
         self._awaited: dict[str, dict[GpuModel, int]] = {}
-        self._asked: OrderedDict[str, None] = OrderedDict()
 
     def add(self, claim: Claim) -> None:
         """Add a claim that has an owner; the inverse of `remove`. One that takes nothing does not count."""
@@ -80,25 +60,7 @@ class Owners:
 
     def on_nodes(self, owner: str) -> Mapping[str, int]:
         """Return the number of an owner's shares of GPUs, by name of the node."""
-        return self._on_nodes.get(owner, _NOWHERE)
-
-    def follow(self, owner: str) -> bool:
-        """Record that an owner was requested; return whether it had not been requested recently."""
-        is_new = owner not in self._asked
-        self._asked[owner] = None
-        self._asked.move_to_end(owner)
-        if len(self._asked) > MAX_ASKED:
-            self._asked.popitem(last=False)
-        return is_new
-
-    def replicas(self, claims: Iterable[Claim]) -> tuple[Replicas, ...]:
-        """Return the replicas among the claims of one node, for recently requested owners."""
-        found: defaultdict[str, list[int]] = defaultdict(list)
-        for claim in claims:
-            if claim.owner in self._asked:
-                indices = [index_of(unit) for unit, _ in claim.takes]
-                found[claim.owner] += [Replicas.POOL if index is None else index for index in indices]
-        return tuple([Replicas(owner, tuple(sorted(found[owner]))) for owner in sorted(found)])
+        return self._on_nodes.get(owner, {})
 
     def awaited(self, owner: str) -> GpuModel | None:
         """Return the model that an owner's pending pods require; None if they require none."""
@@ -125,12 +87,7 @@ def _bound_to(claim: Claim) -> GpuModel | None:
 
 
 def _add(counts: dict[str, dict[Place, int]], owner: str, place: Place, by: int) -> None:
-    """Count up or down. A zero is removed, so that equal contents compare equal."""
     places = counts.setdefault(owner, {})
-    count = places.get(place, 0) + by
-    if count:
-        places[place] = count
-        return
-    del places[place]
+    add_to(places, place, by)
     if not places:
         del counts[owner]

@@ -181,11 +181,7 @@ class RequestedShare(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_bound_by_memory(self) -> bool:
-        """Whether the pod may only go to GPUs on which its share gives the MiB that were written into it.
-
-        If MiB were requested and the node's agent limits: GPUs on which its slices are the fewest that hold
-        them.
-        """
+        """Whether the pod may only go to GPUs with the same MiB for its share, or slices for its MiB."""
         asks_agent = self.fraction.is_of_memory and self.needs_agent
         return (self.writes_limits or asks_agent) and not self.fraction.is_whole
 
@@ -285,11 +281,6 @@ class Demands(msgspec.Struct, frozen=True, gc=False):
     def reservation(self) -> str | None:
         """The reservation of an earlier review, if the pod names one."""
         return self.existing.reservation if self.existing is not None else None
-
-    @property
-    def can_be_gated(self) -> bool:
-        """Whether the pod may wait for a quota. Kubernetes allows no gate on a pod that names its node."""
-        return self.when_over_quota == "wait" and not self.constraints.node_name
 
     @property
     def need_owner(self) -> bool:

@@ -211,10 +211,7 @@ class QuotaLine:
     def _full(
         self, group: LineGroup, quotas_of: QuotasOf, closed: set[Quota], kept: Mapping[Quota, Used]
     ) -> set[Quota] | None:
-        """Close the lines of the quotas that lack room for the first pod of a group, and return these quotas.
-
-        None if others are before it in a line, or if it can never go.
-        """
+        """Close the full lines of a group, and return their quotas; None if it must not go anyway."""
         quotas = quotas_of(group.namespace, group.queues)
         if quotas is None or any(quota in closed for quota in quotas):
             return None

@@ -70,14 +70,7 @@ class QuotaUsage:
 
 
 def exceeded(quota: Quota, used: Used, need: Used, largest_mib: int) -> OverQuota | None:
-    """Return by how much a quota would be exceeded; None if it has room.
-
-    Args:
-        quota: the limits.
-        used: what counts already.
-        need: what comes in addition.
-        largest_mib: MiB of a card of unknown size.
-    """
+    """Return by how much `need` would exceed a quota, if so; an unknown card has `largest_mib`."""
     if quota.slices is not None and used.slices + need.slices > quota.slices:
         return OverQuota(quota, used.slices, need.slices, quota.slices, "slices")
     if quota.max_pods is not None and used.pods + need.pods > quota.max_pods:

@@ -77,10 +77,7 @@ class Reservations:
         return self._by_name.get(name) if name is not None else None
 
     def first_beyond(self, namespace: str, *, has_quota: bool) -> Reservation | None:
-        """Return the reservation to end before another one is added; None if there is room for it.
-
-        It is the oldest of the namespace if that has its equal share of them, else the oldest of all.
-        """
+        """Return which must end for a new one: of its namespace if that has its share, else of all."""
         if len(self._by_name) < self._most:
             return None
         alike = [(name, count) for (quota, name), count in self._counts.items() if quota == has_quota]
@@ -109,11 +106,7 @@ class Reservations:
         self._matched_in.pop(reservation.name, None)
 
     def matches(self, name: str | None, pod: ReservationKey, review: str | None) -> bool:
-        """Whether a reservation belongs to a pod that was reviewed before. It matches in one review only.
-
-        The API server may repeat a review after a broken connection. A dry run (None) does not count as a
-        match.
-        """
+        """Whether it is of a pod that was reviewed before: in one review, which may be repeated."""
         reservation = self.get(name)
         if reservation is None or reservation.reservation_key != pod:
             return False
@@ -143,7 +136,7 @@ def expected_pod(accounting: Accounting, allocated: AllocatedShare) -> PodFact:
         cpu_milli=share.cpu_milli,
         memory_bytes=share.memory_bytes,
         extended=share.extended,
-        products=placement.instance.products if placement.instance is not None else (),
+        products=placement.products,
         queues=accounting.queues,
         share=None if fraction.mib else exact or (slices, fraction.slices_per_gpu),
         asked_mib=share.asked_mib,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 import msgspec
 
-from ledger.card_view import CardView
 from ledger.view import NodeView
 
 HOUR_SECONDS = 3600
@@ -120,12 +119,9 @@ class PodUses:
 def by_pod(
     uses: Sequence[MeasuredUse], measured: str = "", *, is_cut: bool = False
 ) -> Mapping[UseKey, ShareUse]:
-    """Return the use of the pods of one node, on each GPU and on all.
+    """Return the use of pods on each GPU and on all, by what their containers used when it was `measured`.
 
-    Args:
-        uses: what containers use.
-        measured: when that was measured, in RFC 3339; empty if unknown.
-        is_cut: whether there are more containers: some may be of the last pod, which may then not be idle.
+    With `is_cut` there are more containers: some may be of the last pod, which may then not be idle.
     """
     found: defaultdict[UseKey, list[MeasuredUse]] = defaultdict(list)
     for use in uses:
@@ -150,17 +146,14 @@ def _sum(uses: Sequence[MeasuredUse], measured: str) -> ShareUse:
 
 
 def _idle_seconds(idle: Sequence[str], measured: str) -> int | None:
-    """Return how long all of several containers were idle; None if one was not, or a time cannot be read.
-
-    Both times are of the same node, so no other clock matters.
-    """
+    """Return how long all of several containers were idle, by the clock of their node."""
     now = seconds_of(measured)
     known = [each for each in map(seconds_of, idle) if each is not None]
     return max(0, now - max(known)) if now is not None and len(known) == len(idle) else None
 
 
 def shares_in_use(node: NodeView, uses: PodUses) -> Iterator[UsedShare]:
-    """Yield the shares of a node's bound pods, with what they use of them."""
+    """Yield what bound pods hold of a node's GPUs, and of its cards by claims, with what they use of it."""
     size = GpuSize(node.slices_per_gpu)
     for gpu in node.gpus:
         for share in gpu.shares:
@@ -168,20 +161,13 @@ def shares_in_use(node: NodeView, uses: PodUses) -> Iterator[UsedShare]:
                 namespace, pod = share.namespace, share.name
                 use = uses.of(namespace, pod, gpu.index)
                 yield UsedShare(node.name, gpu.name, namespace, pod, share.queue, share.slices, size, use)
-    yield from _claimed_shares(node.cards, uses)
-
-
-def _claimed_shares(cards: Iterable[CardView], uses: PodUses) -> Iterator[UsedShare]:
-    """Yield what pods hold of a node's cards by claims, with what they use of it."""
-    for card in cards:
+    for card in node.cards:
         size = GpuSize(card.memory_mib, in_mib=True)
-        for share in card.shares:
-            if share.pod:
-                namespace, pod = share.namespace, share.pod
+        for part in card.shares:
+            if part.pod:
+                namespace, pod, held = part.namespace, part.pod, part.memory_mib
                 use = uses.of_card(namespace, pod, card.uuid)
-                yield UsedShare(
-                    card.node, card.device, namespace, pod, share.queue, share.memory_mib, size, use
-                )
+                yield UsedShare(card.node, card.device, namespace, pod, part.queue, held, size, use)
 
 
 def enough(held: int, size: GpuSize, use: ShareUse) -> int:

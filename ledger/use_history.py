@@ -115,16 +115,7 @@ class OwnerHistory:
     def add(  # noqa: PLR0913 - what is known of one share
         self, share: UsedShare, use: ShareUse, *, owner: str, uid: str, seconds: int, now: int
     ) -> None:
-        """Add a measurement of what a pod uses of one share.
-
-        Args:
-            share: what the pod holds of one GPU.
-            use: what it uses of it.
-            owner: what created the pod, by `workload_text`.
-            uid: the pod's.
-            seconds: how long the pod was watched since the last call for it.
-            now: seconds since 1970.
-        """
+        """Add what a pod was measured to use of a share, watched for `seconds` since the last call for it."""
         found = self._owner((share.namespace, share.queue[:MAX_QUEUE_TEXT], owner, share.size))
         digits = uid[:UID_DIGITS].ljust(UID_DIGITS, "0")
         if digits not in self._in_step:

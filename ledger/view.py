@@ -10,7 +10,7 @@ from typing import Literal
 from kube.names import GPU_PRODUCT_LABEL
 from ledger.accounts import Claim, ClaimKey, NodeAccount
 from ledger.card_view import CardView
-from modes.units import POOL, Gpu, Profile, Unit, index_of, profile_of_product, unit_name, unit_of, unit_order
+from modes.units import POOL, Profile, Unit, index_of, profile_of_product, unit_name, unit_of, unit_order
 
 MAX_SHARES = 512
 """Shares of one node that are listed, equally many for each GPU: at most 300 KB of JSON."""
@@ -170,7 +170,8 @@ def node_view(account: NodeAccount, cards: tuple[CardView, ...] = ()) -> NodeVie
     product = fact.labels.get(GPU_PRODUCT_LABEL)
     if not fact.has_gpus:
         return NodeView(fact.name, fact.usable, 0, fact.gpu_mib, product, (), cards=cards)
-    offered, taken, mib_of = account.offered, account.taken.keys(), dict(fact.cards)
+    offered, taken = account.offered, account.taken.keys()
+    mib_of: dict[Unit, int] = dict(fact.cards)
     model_of: dict[Unit, str] = dict(zip(mib_of, fact.card_models, strict=False))
     unknown = sorted(taken - offered.keys() - {POOL}, key=unit_order)
     units = sorted({*offered, *unknown[:MAX_UNKNOWN_GPUS], *(taken & {POOL})}, key=unit_order)
@@ -180,7 +181,7 @@ def node_view(account: NodeAccount, cards: tuple[CardView, ...] = ()) -> NodeVie
             offered.get(unit, 0),
             shares,
             unit in fact.cordoned,
-            mib_of.get(unit) if isinstance(unit, Gpu) else None,
+            mib_of.get(unit),
             unlisted,
             fact.usable,
             model if (model := model_of.get(unit)) != product else None,
@@ -217,8 +218,7 @@ def _holdings(account: NodeAccount, units: Sequence[Unit]) -> dict[Unit, _Shares
     found: dict[Unit, list[tuple[int, ClaimKey]]] = {}
     for key, claim in account.claims.items():
         for unit, amount in claim.takes:
-            if amount:
-                found.setdefault(unit, []).append((-amount, key))
+            found.setdefault(unit, []).append((-amount, key))
     most = max(1, MAX_SHARES // max(1, len(units)))
     return {unit: _shares(account, found.get(unit, []), unit, most) for unit in units}
 

@@ -72,12 +72,7 @@ def held_by(claim: ShareClaim) -> str:
 
 
 def waiting_claim(claim: ShareClaim, again: str) -> Iterator[str]:
-    """Yield sentences on a claim that has no card yet.
-
-    Args:
-        claim: the claim.
-        again: how to replace its pod.
-    """
+    """Yield sentences on a claim that has no card yet; `again` says how to replace its pod."""
     if claim.state == "allocated":
         pools = " and ".join(sorted({quoted(part.card.pool) for part in claim.parts}))
         yield f"Its claim holds {held_by(claim)} in pool {pools}: the scheduler is binding its node."

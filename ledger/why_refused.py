@@ -44,13 +44,7 @@ class EventSummary:
 
 
 def why_refused(namespace: str, name: str, refusals: Sequence[EventSummary]) -> str:
-    """Return one paragraph on a workload whose pods are rejected.
-
-    Args:
-        namespace: namespace of the workload.
-        name: name that the user gave: of the workload, its owner, or a pod.
-        refusals: Events FailedCreate, the newest first; at least one.
-    """
+    """Return one paragraph on a workload that is refused pods, by Events FailedCreate, the newest first."""
     last = refusals[0]
     cause, said = cause_of(last.message)
     times = f"{last.count} times" if last.count > 1 else "once"
@@ -71,15 +65,7 @@ def why_absent(
     similar: Sequence[str] = (),
     may_read_events: bool = True,
 ) -> str:
-    """Return one paragraph on a name that no pod has.
-
-    Args:
-        namespace: namespace that was searched.
-        name: name that the user gave.
-        events: Events of a former pod of this name, the newest first.
-        similar: names of pods that a workload of this name may have created.
-        may_read_events: whether the user may read Events.
-    """
+    """Return one paragraph on a name that no pod has, by Events of a former pod, the newest first."""
     said = [f"There is no pod {quoted(name)} in namespace {quoted(namespace)}."]
     if not may_read_events:
         said.append("Its Events could not be read.")

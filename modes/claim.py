@@ -17,14 +17,7 @@ from typing import Any
 
 import msgspec
 
-from kube.dra import (
-    CAPACITIES,
-    CLAIM_NAME,
-    DRIVER,
-    MEMORY_ATTRIBUTE,
-    REQUEST_NAME,
-    SHARES_OF_CARD,
-)
+from kube.dra import CAPACITIES, CLAIM_NAME, DRIVER, MEMORY_ATTRIBUTE, REQUEST_NAME, SHARES_OF_CARD
 from modes.claim_name import MAX_SIZES
 from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND, GIGABYTES, GpuKinds, is_pattern
@@ -210,10 +203,7 @@ def _request(
         return {"name": name, "exactly": _subrequest(share, amounts[0], is_size, models)}
     above = dict(pairwise(sorted(sizes)))
     of_sizes = [
-        {
-            "name": f"m{size}",
-            **_subrequest(share, amount, _has_memory(share, size, above.get(size)), models),
-        }
+        {"name": f"m{size}", **_subrequest(share, amount, _has_memory(share, size, above.get(size)), models)}
         for size, amount in zip(sizes, amounts, strict=True)
     ]
     return {"name": name, "firstAvailable": of_sizes}

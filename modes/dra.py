@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -25,6 +26,12 @@ class ByClaim(Mode):
     prices_node_classes: ClassVar[bool] = False
     unknown_placeholders: ClassVar[frozenset[str]] = frozenset({"index", "slices", "percent"})
     several_gpus_problem: ClassVar[str | None] = None
+    unsupported: ClassVar[Mapping[str, str]] = {
+        "place": "the scheduler chooses node and card: leave it out",
+        "sameModel": "the scheduler chooses the card: use the annotation gpu-model",
+        "compute": "a claim is for memory, and nothing limits compute: leave it out",
+        "memory.reserveMiB": "the DRA driver leaves its own reserve out of what it offers: leave it out",
+    }
 
     @cached_property
     def kinds(self) -> ResourceKinds:

@@ -239,21 +239,11 @@ class Fraction:
         return self.mib > 0
 
     @property
-    def is_rounded_up(self) -> bool:
-        """Whether it is less than its slices."""
-        return self.exact is not None
-
-    @property
     def slices_of_mib(self) -> int:
         """Slices on each GPU used, or in total if containers are apart; 0 if no MiB were requested."""
         if not self.mib:
             return 0
         return self.slices if self.is_apart else self.slices_on_each
-
-    @property
-    def needs_equal_gpus(self) -> bool:
-        """Whether it is the same part of each of several GPUs."""
-        return self.parts != 1
 
     def of_containers(self, gpus: tuple[int, ...]) -> tuple[int, ...]:
         """Return for each container that has a GPU of its own which of these it gets; else all of these."""

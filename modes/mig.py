@@ -44,6 +44,15 @@ class Mig(Mode):
     counts_slices: ClassVar[bool] = False
     gives_instances: ClassVar[bool] = True
     needs_limiter: ClassVar[bool] = False
+    unsupported: ClassVar[Mapping[str, str]] = {
+        **Mode.unsupported,
+        "slicesPerGpu": "MIG memory is counted in eighths: leave it out",
+        "assume": "does not state the model of the cards, which decides the profile: leave it out",
+        "limits.from": "a MIG instance is its own limit: leave it out",
+        "containers": "a MIG instance goes to one container: leave it out",
+        "compute": "a MIG instance has its own compute: leave it out",
+        "memory.reserveMiB": "a MIG instance needs no reserve: leave it out",
+    }
 
     @cached_property
     def kinds(self) -> ResourceKinds:
@@ -71,8 +80,9 @@ class Mig(Mode):
     @classmethod
     def gpu_count(cls, node: NodeFact) -> GpuCount | None:
         """Count the instances of a node; at least one if instances may be created soon."""
-        found = node.pooled if _single(node) is not None else sum([count for _, count in node.instances])
-        return (max(1, found), 0) if cls.resource_units(node) else None
+        units = cls.resource_units(node)
+        found = node.pooled if units == (POOL,) else sum([count for _, count in node.instances])
+        return (max(1, found), 0) if units else None
 
     @classmethod
     def resource_units(cls, node: NodeFact) -> tuple[Unit, ...]:
@@ -80,7 +90,7 @@ class Mig(Mode):
 
         A node whose cards are divided on demand offers every profile of its card.
         """
-        if _single(node) is not None:
+        if profile_of_product(node.product) is not None:
             return (POOL,)
         found = {profile_of_number(number) for number, _ in node.instances}
         if is_divided_on_demand(node.labels):
@@ -141,10 +151,6 @@ class Mig(Mode):
 def _rank(each: Instance) -> tuple[bool, int, int, int, bool]:
     """Sort key, the best first; no two instances have the same key."""
     return each.is_more_than_twice, each.eighths, each.mib, each.number, each.is_pool
-
-
-def _single(node: NodeFact) -> Profile | None:
-    return profile_of_product(node.product)
 
 
 def _profiles(offer: Offer, resource: str) -> Iterator[tuple[tuple[Unit, Profile], MigProfile]]:

@@ -67,6 +67,9 @@ class Mode(ABC):
     needs_limiter: ClassVar[bool] = True
     """Whether software must limit a share; otherwise what it takes has a limit of its own."""
 
+    unsupported: ClassVar[Mapping[str, str]] = {"resources.driver": "is for mode dra: leave it out"}
+    """Keys of a policy that mean nothing in the mode unless they have their default value, and why."""
+
     resource: str
     counted: ResourceNames
     allowed: frozenset[str]

@@ -44,7 +44,7 @@ class PerGpu(Mode):
         if not indices:
             raise ValueError("a share in mode per-gpu needs the index of a GPU")
         each = str(fraction.slices_on_each)
-        return {self._resource_of(index): each for index in indices}
+        return {self.resource.replace(INDEX, str(index)): each for index in indices}
 
     @staticmethod
     def read_indices(text: str | None, fraction: Fraction) -> tuple[int, ...] | None:
@@ -87,6 +87,3 @@ class PerGpu(Mode):
         if self.resource.startswith(NVIDIA_DOMAIN):
             return None
         return f"resources.name {self.resource}: NVIDIA's device plugin names begin with {NVIDIA_DOMAIN}"
-
-    def _resource_of(self, index: int) -> str:
-        return self.resource.replace(INDEX, str(index))

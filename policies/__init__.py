@@ -6,7 +6,6 @@ PUBLIC = (
     "loading.loader",
     "loading.policy_set",
     "loading.provenance",
-    "loading.queue_checks",
     "loading.reference",
     "loading.reload",
     "loading.strict_yaml",

@@ -88,7 +88,8 @@ class BackgroundTasks:
             try:
                 await self._run(task)
             except Exception as error:
-                if _is_cancelled():
+                # A task group raises the errors of its tasks instead of a cancellation.
+                if (current := asyncio.current_task()) is not None and current.cancelling():
                     raise asyncio.CancelledError from error
                 self._failures[task.name].inc()
                 seconds = backoff.next()
@@ -113,9 +114,3 @@ class BackgroundTasks:
             await asyncio.ensure_future(task.run())
         finally:
             del self._last_heartbeat[task]
-
-
-def _is_cancelled() -> bool:
-    """Whether the current task was cancelled. A task group raises the errors of its tasks instead of that."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

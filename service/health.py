@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from fastapi import APIRouter, FastAPI, Response
 
 from service.probes import ProbeResponse, Probes
@@ -10,21 +12,8 @@ from service.probes import ProbeResponse, Probes
 def health_router(probes: Probes) -> APIRouter:
     """Make the routes /livez, /readyz and /metrics."""
     router = APIRouter()
-
-    @router.head("/livez", include_in_schema=False)
-    @router.get("/livez", response_class=Response, summary="Whether the process works")
-    async def livez() -> Response:
-        return _response(probes.livez())
-
-    @router.head("/readyz", include_in_schema=False)
-    @router.get("/readyz", response_class=Response, summary="Whether reviews can be answered; if not, why")
-    async def readyz() -> Response:
-        return _response(probes.readyz())
-
-    @router.get("/metrics", response_class=Response, summary="Metrics in Prometheus' text format")
-    async def metrics() -> Response:
-        return _response(probes.metrics())
-
+    for path, probe in probes.paths.items():
+        router.add_api_route(path, _endpoint(probe), methods=["GET", "HEAD"])
     return router
 
 
@@ -35,5 +24,9 @@ def health_app(router: APIRouter) -> FastAPI:
     return app
 
 
-def _response(answer: ProbeResponse) -> Response:
-    return Response(answer.body, status_code=answer.status, headers={"content-type": answer.content_type})
+def _endpoint(probe: Callable[[], ProbeResponse]) -> Callable[[], Awaitable[Response]]:
+    async def answer() -> Response:
+        found = probe()
+        return Response(found.body, status_code=found.status, headers={"content-type": found.content_type})
+
+    return answer

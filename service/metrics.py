@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterator
-from functools import partial
 
 from prometheus_client import CollectorRegistry, Gauge, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from service.log import lost_lines
@@ -30,51 +28,38 @@ def new_registry() -> CollectorRegistry:
     labels = {"version": VERSION, "python": platform.python_version()}
     what = Gauge("fraction_injector_build_info", "Always 1: what runs.", tuple(labels), registry=registry)
     what.labels(**labels).set(1)
-    text = "Log lines lost because standard error did not take them."
-    lost = partial(CounterMetricFamily, "fraction_injector_log_lines_lost", text, labels=())
-    registry.register(ReadMetric(lost, lambda: ((), lost_lines())))
+    registry.register(_LostLines())
     return registry
 
 
-class ReadMetric(Collector):
-    """A metric of one series, which is read when it is collected.
+class _LostLines(Collector):
+    def collect(self) -> Iterator[Metric]:
+        """Count the lines up to now."""
+        text = "Log lines lost because standard error did not take them."
+        yield CounterMetricFamily("fraction_injector_log_lines_lost", text, lost_lines())
+
+
+class PolicyMetrics(Collector):
+    """The policy set in force, by the digest that pods carry too.
 
     Args:
-        metric: makes it without a series.
-        read: returns the values of its labels, and its own; None while there is no series.
+        digest: returns it; None without a set.
+        since: returns when it came into force in this process, in Unix seconds; None without a set.
     """
 
-    def __init__(
-        self,
-        metric: Callable[[], CounterMetricFamily | GaugeMetricFamily],
-        read: Callable[[], tuple[tuple[str, ...], float] | None],
-    ) -> None:
-        self._metric = metric
-        self._read = read
+    def __init__(self, digest: Callable[[], str | None], since: Callable[[], float | None]) -> None:
+        self._digest = digest
+        self._since = since
 
     def collect(self) -> Iterator[Metric]:
-        """Make the metric."""
-        metric = self._metric()
-        if (found := self._read()) is not None:
-            metric.add_metric(*found)
-        yield metric
-
-
-def policy_since(since: Callable[[], float | None]) -> ReadMetric:
-    """Make the metric that says when the current policy set came into force; `since` is in Unix seconds."""
-    text = "When the policy set in force came into force in this process, in Unix seconds."
-    metric = partial(GaugeMetricFamily, POLICY_SINCE, text, labels=())
-    return ReadMetric(metric, lambda: ((), found) if (found := since()) is not None else None)
-
-
-def policy_info(digest: Callable[[], str | None]) -> ReadMetric:
-    """Make the metric that names the policy set in force, by the digest that pods carry too."""
-    metric = partial(
-        GaugeMetricFamily, POLICY_INFO, "Always 1: digest of the policy set in force.", labels=("digest",)
-    )
-    return ReadMetric(metric, lambda: ((found,), 1) if (found := digest()) is not None else None)
-
-
-def render(registry: CollectorRegistry) -> bytes:
-    """Write all metrics in Prometheus' text format."""
-    return generate_latest(registry)
+        """Make both metrics; they have no series without a set."""
+        info = GaugeMetricFamily(
+            POLICY_INFO, "Always 1: digest of the policy set in force.", labels=["digest"]
+        )
+        if (digest := self._digest()) is not None:
+            info.add_metric([digest], 1)
+        text = "When the policy set in force came into force in this process, in Unix seconds."
+        since = GaugeMetricFamily(POLICY_SINCE, text, labels=[])
+        if (seconds := self._since()) is not None:
+            since.add_metric([], seconds)
+        yield from (info, since)

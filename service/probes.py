@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
 
-from service.metrics import CONTENT_TYPE, render
+from service.metrics import CONTENT_TYPE
 
 Readiness = Callable[[], Mapping[str, str | None]]
 """Returns each readiness condition with what is missing, or None if it is met."""
@@ -39,6 +40,11 @@ class Probes:
         detail: Callable[[], str],
         stuck: Callable[[], str | None] = lambda: None,
     ) -> None:
+        self.paths: Mapping[str, Callable[[], ProbeResponse]] = {
+            "/livez": self.livez,
+            "/readyz": self.readyz,
+            "/metrics": self.metrics,
+        }
         self._registry = registry
         self._readiness = readiness
         self._detail = detail
@@ -58,4 +64,4 @@ class Probes:
 
     def metrics(self) -> ProbeResponse:
         """Return all metrics in Prometheus' text format."""
-        return ProbeResponse(200, CONTENT_TYPE, render(self._registry))
+        return ProbeResponse(200, CONTENT_TYPE, generate_latest(self._registry))

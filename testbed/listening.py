@@ -6,9 +6,8 @@ from contextlib import asynccontextmanager
 
 import uvloop
 
-from service.http.buffered_bytes import BufferedBytes
-from service.http.limits import Limits
-from service.http.serving import Listener, Server
+from service.http.connection import Server
+from service.http.limits import BufferedBytes, Limits
 from service.http.sockets import bind
 from testbed.process import WAIT_S
 
@@ -122,6 +121,10 @@ class Served:
     def acceptor(self):
         return self._server.acceptor
 
+    @property
+    def connections(self):
+        return tuple(self._server.state.connections)
+
     def make(self, place):
         """The protocol of one connection."""
         return self._server.acceptor.make(place)
@@ -132,7 +135,7 @@ class Served:
     @property
     def is_free(self):
         """Whether there is no connection, nor an app that answers one."""
-        return self._server.acceptor.count == 0 and not self._server.terms.running
+        return self._server.acceptor.count == 0 and not self._server.state.tasks
 
     async def connect(self, address="127.0.0.1", **tls):
         client = await dial(self.port, address, **tls)
@@ -158,10 +161,10 @@ async def listening(*, tls=None, clients=None, app=None, **limits):
     app = app or App()
     bounds = Limits(**limits)
     held = BufferedBytes(bounds.held_bytes)
-    listener = Listener(app, bind("127.0.0.1", 0), tls, clients, bounds)
-    server = Server(listener, held)
+    bound = bind("127.0.0.1", 0)
+    server = Server(app, bound, tls, limits=bounds, held=held, clients=clients)
     server.acceptor.start()
-    served = Served(server, held, app, listener.socket.getsockname()[1])
+    served = Served(server, held, app, bound.getsockname()[1])
     try:
         yield served
     finally:

@@ -17,7 +17,7 @@ from service.background import BackgroundTask, beat
 from service.health import health_app
 from service.http.serving import Listener
 from service.http.sockets import bind
-from service.metrics import policy_info, policy_since
+from service.metrics import PolicyMetrics
 from service.options import LOOPBACK
 from service.process import Process
 from service.served_certificate import ServedCertificate
@@ -70,8 +70,8 @@ class WebhookProcess:
         self._metrics.reload_successful.set(1)
         # With a controller it runs in a cluster, where a failing start is hard to diagnose in a restart loop.
         self._policies = LivePolicies(options.policies, self._reloaded, may_wait=ledger is None)
-        self._registry.register(policy_info(lambda: self._policies.last.digest))
-        self._registry.register(policy_since(lambda: self._policies.since))
+        policies = self._policies
+        self._registry.register(PolicyMetrics(lambda: policies.last.digest, lambda: policies.since))
         self._mounted = self._mounted_certificate()
         context = self._served()
         self._background: Mapping[str, Callable[[], Awaitable[None]]] = {}

@@ -61,24 +61,13 @@ class _Allocation(msgspec.Struct):
     devices: _Devices = msgspec.field(default_factory=_Devices)
 
 
-class _Consumer(msgspec.Struct):
-    resource: str = ""
-    uid: str = ""
-
-
 class _Status(msgspec.Struct, rename="camel"):
     allocation: _Allocation | None = None
-    reserved_for: list[_Consumer] | None = None
-
-
-class _Metadata(msgspec.Struct):
-    namespace: str
-    name: str
-    uid: str
+    reserved_for: list[dict[str, str]] | None = None
 
 
 class _Object(msgspec.Struct):
-    metadata: _Metadata
+    metadata: dict[str, Any]
     spec: dict[str, Any] = {}
     status: _Status = msgspec.field(default_factory=_Status)
 
@@ -99,7 +88,7 @@ def read_claim(found: dict[str, Any], uid: str, pool: str, cards: Mapping[str, G
         read = msgspec.convert(found, _Object)
     except (msgspec.ValidationError, RecursionError) as error:
         raise ClaimRefusedError(f"the API server's ResourceClaim cannot be read: {error}") from error
-    if read.metadata.uid != uid:
+    if read.metadata["uid"] != uid:
         raise ClaimRefusedError("another ResourceClaim has this name now: delete the pod")
     if read.status.allocation is None:
         raise ClaimRefusedError("the ResourceClaim is not allocated: the scheduler must place its pod")
@@ -117,7 +106,7 @@ def read_claim(found: dict[str, Any], uid: str, pool: str, cards: Mapping[str, G
             )
     pod = _only_pod(read.status)
     prepared = tuple([_device(each, limits, cards) for each in ours])
-    return PreparedClaim(read.metadata.namespace, read.metadata.name, pod, prepared)
+    return PreparedClaim(read.metadata["namespace"], read.metadata["name"], pod, prepared)
 
 
 def _classes(spec: dict[str, Any]) -> dict[str, str]:
@@ -134,12 +123,12 @@ def _classes(spec: dict[str, Any]) -> dict[str, str]:
 def _only_pod(status: _Status) -> str:
     """Return the UID of the one pod of a claim: two pods would each get all of its memory."""
     consumers = status.reserved_for or []
-    if len(consumers) != 1 or consumers[0].resource != "pods":
+    if len(consumers) != 1 or consumers[0]["resource"] != "pods":
         raise ClaimRefusedError(
             f"the ResourceClaim is reserved for {len(consumers)} consumers, and a limit holds for one pod:"
             " use a ResourceClaimTemplate, which makes a claim for each"
         )
-    return consumers[0].uid
+    return consumers[0]["uid"]
 
 
 def _limits(configurations: Iterable[_Configuration]) -> list[tuple[_Configuration, int]]:

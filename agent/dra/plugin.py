@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
+from urllib.parse import quote
 
 import grpc
 
@@ -13,8 +15,9 @@ from agent.dra.checkpoint import CheckpointError, PreparedClaim, PreparedClaims,
 from agent.dra.claim import ClaimRefusedError, read_claim
 from agent.dra.resource_slice import device_name
 from agent.dra.specifications import ClaimSpecifications
-from agent.kubelet_api import dra_pb2 as api
+from agent.kubelet_api import dra_pb2
 from agent.kubelet_api import pluginregistration_pb2 as registration
+from agent.kubernetes.api_server import ApiServerClient, ApiServerError
 from agent.parts import Agent
 from agent.preparation import Preparation
 from agent.shares import RefusedError
@@ -29,29 +32,14 @@ REFUSALS = (ClaimRefusedError, RefusedError, CdiError, CheckpointError)
 """Why a claim is not prepared, or not unprepared."""
 
 
-FindClaim = Callable[[str, str], dict[str, Any] | None]
-"""Reads a ResourceClaim, by namespace and name, from a thread; None if there is none.
-
-It raises RefusedError if the API server does not answer."""
-
-
 class DraPlugin:
-    """Answers the kubelet.
-
-    Args:
-        endpoint: path of the socket on which it is served, for the kubelet.
-        agent: the agent; the node's pool has the node's name.
-        find_claim: reads claims.
-        checkpoint: the prepared claims.
-        specifications: CDI devices of claims.
-        preparation: knows the cards' CDI devices, and checks the files that limit a share.
-    """
+    """Answers the kubelet, which finds it at the path `endpoint`; the node's pool has the node's name."""
 
     def __init__(  # noqa: PLR0913, PLR0917 what a driver needs
         self,
         endpoint: str,
         agent: Agent,
-        find_claim: FindClaim,
+        api: ApiServerClient,
         checkpoint: PreparedClaims,
         specifications: ClaimSpecifications,
         preparation: Preparation,
@@ -62,7 +50,7 @@ class DraPlugin:
         self._pool = agent.options.node or ""
         self._state = agent.state
         self._metrics = agent.metrics
-        self._find_claim = find_claim
+        self._api = api
         self._checkpoint = checkpoint
         self._specifications = specifications
         self._preparation = preparation
@@ -91,11 +79,11 @@ class DraPlugin:
 
     async def NodePrepareResources(  # noqa: N802
         self,
-        request: api.NodePrepareResourcesRequest,
+        request: dra_pb2.NodePrepareResourcesRequest,
         context: Context,  # noqa: ARG002
-    ) -> api.NodePrepareResourcesResponse:
+    ) -> dra_pb2.NodePrepareResourcesResponse:
         """Return the CDI devices of claims, each with exactly its limit."""
-        response = api.NodePrepareResourcesResponse()
+        response = dra_pb2.NodePrepareResourcesResponse()
         for claim in request.claims:
             try:
                 devices = await self._prepare(claim)
@@ -110,11 +98,11 @@ class DraPlugin:
 
     async def NodeUnprepareResources(  # noqa: N802
         self,
-        request: api.NodeUnprepareResourcesRequest,
+        request: dra_pb2.NodeUnprepareResourcesRequest,
         context: Context,  # noqa: ARG002
-    ) -> api.NodeUnprepareResourcesResponse:
+    ) -> dra_pb2.NodeUnprepareResourcesResponse:
         """Remove what was prepared for claims."""
-        response = api.NodeUnprepareResourcesResponse()
+        response = dra_pb2.NodeUnprepareResourcesResponse()
         for claim in request.claims:
             response.claims[claim.uid].SetInParent()
             try:
@@ -151,11 +139,9 @@ class DraPlugin:
             await asyncio.to_thread(self._checkpoint.remove, uid)
             await asyncio.to_thread(self._specifications.keep_amounts, self._checkpoint.claims.values())
 
-    async def _prepare(self, named: api.Claim) -> list[api.Device]:
+    async def _prepare(self, named: dra_pb2.Claim) -> list[dra_pb2.Device]:
         await self._preparation.check_files()
-        found = await asyncio.to_thread(self._find_claim, named.namespace, named.name)
-        if found is None:
-            raise ClaimRefusedError("the ResourceClaim does not exist")
+        found = await asyncio.to_thread(self._found, named.namespace, named.name)
         cards = {device_name(gpu): gpu for gpu in self._state.gpus}
         claim = read_claim(found, named.uid, self._pool, cards)
         async with self._writing:
@@ -165,8 +151,18 @@ class DraPlugin:
             # In this order nothing is on the node that a restarted agent does not know.
             await asyncio.to_thread(self._checkpoint.put, named.uid, claim)
             limits = await asyncio.to_thread(self._specifications.write, named.uid, claim)
-        self._log.info("prepared", **_name(named), devices=[_fields(each) for each in claim.devices])
+        limited = [{"device": each.device, "memory_mib": each.memory_mib} for each in claim.devices]
+        self._log.info("prepared", **_name(named), devices=limited)
         return [self._device(each, limit) for each, limit in zip(claim.devices, limits, strict=True)]
+
+    def _found(self, namespace: str, name: str) -> dict[str, Any]:
+        where = f"namespaces/{quote(namespace, safe='')}/resourceclaims/{quote(name, safe='')}"
+        try:
+            return self._api.get(f"/apis/resource.k8s.io/v1/{where}")
+        except ApiServerError as error:
+            is_gone = error.status == HTTPStatus.NOT_FOUND
+            why = "does not exist" if is_gone else f"cannot be read: {error}"
+            raise ClaimRefusedError(f"the ResourceClaim {why}") from error
 
     def _refuse_unhealthy(self, devices: tuple[PreparedDevice, ...]) -> None:
         """Refuse a card that became unhealthy after the scheduler chose it; the pod waits."""
@@ -183,9 +179,9 @@ class DraPlugin:
                     " requests into one ResourceClaim"
                 )
 
-    def _device(self, device: PreparedDevice, limit: str | None) -> api.Device:
+    def _device(self, device: PreparedDevice, limit: str | None) -> dra_pb2.Device:
         card = self._preparation.names.names[device.gpu]
-        return api.Device(
+        return dra_pb2.Device(
             request_names=[device.request],
             pool_name=self._pool,
             device_name=device.device,
@@ -194,9 +190,5 @@ class DraPlugin:
         )
 
 
-def _name(claim: api.Claim) -> dict[str, str]:
+def _name(claim: dra_pb2.Claim) -> dict[str, str]:
     return {"namespace": claim.namespace, "claim": claim.name}
-
-
-def _fields(device: PreparedDevice) -> dict[str, object]:
-    return {"device": device.device, "memory_mib": device.memory_mib}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Collection
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,7 @@ from agent.kubelet import KubeletError
 from agent.kubelet_api import dra_pb2, pluginregistration_pb2
 from agent.kubelet_api.services import serve
 from agent.kubernetes.api_server import ApiServerClient, ApiServerError
-from agent.kubernetes.other_drivers import OtherDrivers
-from agent.kubernetes.resource_slices import Published, ResourceSlices, read_claim
+from agent.kubernetes.resource_slices import ResourceSlices
 from agent.other_plugins import OtherPlugins
 from agent.parts import Agent
 from agent.preparation import Preparation
@@ -36,9 +34,8 @@ from service.retry import Backoff
 
 POLL_SECONDS = 1.0
 LOOK_SECONDS = 5.0
-"""Between two looks at what other device plugins offer."""
-CHECK_SECONDS = 10.0
-"""Between two checks of the limiter's files: the kubelet calls no driver before a container starts again."""
+"""Between two looks at other device plugins, and at the limiter's files: the kubelet calls no driver before a
+container starts again."""
 MOST_SECONDS = 60.0
 """Between two looks at the slice: a kubelet that restarts removes it, and so may an admin."""
 _OPTIONS = (("grpc.so_reuseport", 0), ("grpc.max_concurrent_streams", 100))
@@ -53,9 +50,8 @@ class DraOffer:
 
     def __init__(self, agent: Agent, preparation: Preparation, api: ApiServerClient) -> None:
         self._agent = agent
-        self._options, self._state, self._metrics = agent.options, agent.state, agent.metrics
+        self._state = agent.state
         self._preparation = preparation
-        self._kubelet = agent.kubelet
         self._prepared: PreparedClaims | None = None
         """None until the node is prepared."""
         slices = HeldSlices(agent, are_offered=False)
@@ -64,7 +60,6 @@ class DraOffer:
         self._node = agent.options.node or ""
         self._slices = ResourceSlices(api, self._node)
         self._others = OtherPlugins(agent, ())
-        self._drivers = OtherDrivers(self._slices, self._state)
         root = Path(agent.options.kubelet_dir)
         self._socket = root / "plugins" / DRIVER / "dra.sock"
         self._registration = root / "plugins_registry" / f"{DRIVER}-reg.sock"
@@ -92,7 +87,7 @@ class DraOffer:
 
     def _finish(self) -> DraPlugin:
         """Return what answers the kubelet, on a prepared node, with the claims of before."""
-        options = self._options
+        options = self._agent.options
         gpus = {gpu.uuid: gpu for gpu in self._state.gpus}
         directory = Path(options.cdi_dirs[-1])
         specifications = ClaimSpecifications(
@@ -100,8 +95,10 @@ class DraOffer:
         )
         boot = boot_id(Path(options.proc))
         self._prepared = PreparedClaims(self._agent.state_dir, boot)
-        endpoint, reader = str(self._socket), partial(read_claim, self._api)
-        plugin = DraPlugin(endpoint, self._agent, reader, self._prepared, specifications, self._preparation)
+        endpoint = str(self._socket)
+        plugin = DraPlugin(
+            endpoint, self._agent, self._api, self._prepared, specifications, self._preparation
+        )
         plugin.restore()
         plugin.on_registration = self._take_registration
         return plugin
@@ -114,7 +111,6 @@ class DraOffer:
             group.create_task(self._serve(plugin))
             group.create_task(self._publish())
             group.create_task(self._look_on())
-            group.create_task(self._check_files())
             group.create_task(self._preparation.follow(plugin.restore_while_serving))
 
     async def _serve(self, plugin: DraPlugin) -> None:
@@ -155,7 +151,7 @@ class DraOffer:
             self._again.set()  # a kubelet that starts removes the slices of its node
         elif why != self._registered:
             self._log.warning("not registered", driver=DRIVER, reason=why)
-        self._metrics.registered(DRIVER, well=why is None)
+        self._agent.metrics.registered(DRIVER, well=why is None)
         self._registered = why
         self._show()
 
@@ -186,29 +182,29 @@ class DraOffer:
     async def _publish_once(self) -> None:
         try:
             await self._look()
-            if self._unknown is not None:
-                self._published = self._unknown
-                self._show()
-                return
-            self._others.set_drivers(await asyncio.to_thread(self._drivers.reasons))
-            self._cordoned = await asyncio.to_thread(self._slices.cordoned)
-            self._take_published(await asyncio.to_thread(self._slices.publish, self._devices()))
+            self._published = self._unknown or await self._publish_devices()
         except ApiServerError as error:
             if self._published != str(error):
                 self._log.warning("the ResourceSlice is not published", error=str(error))
             self._published = str(error)
         self._show()
 
-    def _take_published(self, published: Published) -> None:
-        if self._can_taint and not published.has_taints:
+    async def _publish_devices(self) -> str | None:
+        """Publish the devices; return why no share can be scheduled."""
+        await self._others.look_at_drivers(self._slices)
+        self._cordoned = await asyncio.to_thread(self._slices.cordoned)
+        kept = await asyncio.to_thread(self._slices.publish, self._devices())
+        if self._can_taint and not kept.has_taints:
             self._log.warning(
                 "the API server drops taints (feature gate DRADeviceTaints): unhealthy cards are left out"
             )
             self._can_taint = False
             self._again.set()
-        if not published.has_shares and self._published != _NO_SHARES:
+        if kept.has_shares:
+            return None
+        if self._published != _NO_SHARES:
             self._log.error("no shares", reason=_NO_SHARES)
-        self._published = None if published.has_shares else _NO_SHARES
+        return _NO_SHARES
 
     def _devices(self) -> list[dict[str, Any]]:
         """Return the devices to publish, without cards that something else offers too or without memory."""
@@ -222,14 +218,18 @@ class DraOffer:
         return devices_of(offered)
 
     async def _look_on(self) -> None:
+        """Look on at other plugins, and put the limiter's files back: containers may start again any time."""
+        failed = RecurringError(self._log.error, "containers that start again have no limit", RefusedError)
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             await self._look()
+            with failed:
+                await self._preparation.check_files()
 
     async def _look(self) -> None:
         """Withdraw cards that a device plugin offers, or that a pod has from one."""
         try:
-            counted, holders = await self._kubelet.allocatable(), await self._kubelet.holders()
+            counted, holders = await self._agent.kubelet.allocatable(), await self._agent.kubelet.holders()
         except KubeletError as error:
             if self._unknown is not None:
                 self._unknown = f"the kubelet has not reported its allocations: {error}"
@@ -238,11 +238,3 @@ class DraOffer:
         if self._unknown is not None:
             self._unknown = None
             self._again.set()
-
-    async def _check_files(self) -> None:
-        """Put the limiter's files back if they change: containers may start again at any time."""
-        failed = RecurringError(self._log.error, "containers that start again have no limit", RefusedError)
-        while True:
-            await asyncio.sleep(CHECK_SECONDS)
-            with failed:
-                await self._preparation.check_files()

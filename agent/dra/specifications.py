@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,8 @@ class ClaimSpecifications:
         Raises:
             CdiError: the folder cannot be written.
         """
-        path, devices = self._path(uid), [self._edits(claim, each) for each in claim.devices]
+        path, shares = self._path(uid), [self._share(each) for each in claim.devices]
+        devices = [self._edits(claim, share) if share is not None else {} for share in shares]
         written = [
             {"name": f"{uid}-{number}", "containerEdits": edits}
             for number, edits in enumerate(devices)
@@ -57,7 +58,7 @@ class ClaimSpecifications:
         ]
         try:
             if self._driver is not None:
-                self._driver.write(self._shares(claim))
+                self._driver.write(share for share in shares if share is not None)
             write_whole(path, specification(CLAIM_KIND, written or [_PREPARED]))
         except OSError as error:
             raise CdiError(f"{error.filename or path} cannot be written: {error.strerror}") from error
@@ -92,18 +93,12 @@ class ClaimSpecifications:
     def _path(self, uid: str) -> Path:
         return self._directory / f"{CLAIM_FILE_PREFIX}{uid}.json"
 
-    def _edits(self, claim: PreparedClaim, device: PreparedDevice) -> dict[str, Any]:
-        share = self._share(device)
-        if share is None:
-            return {}
+    def _edits(self, claim: PreparedClaim, share: Share) -> dict[str, Any]:
         edits = edits_of(share, self._policy, self._state_dir, self._driver)
         if edits and len(claim.amounts) > 1:
             agreement = agreement_hook(share, self._policy)
             edits["hooks"] = [*agreement, *edits.get("hooks", [])]
         return {key: each for key, each in edits.items() if each}
-
-    def _shares(self, claim: PreparedClaim) -> Iterator[Share]:
-        return (share for each in claim.devices if (share := self._share(each)) is not None)
 
     def _share(self, device: PreparedDevice) -> Share | None:
         """Return the share that a device is; None for a whole card, and for one that is gone."""

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agent.container_use import ContainerUse
+from agent.containers import ContainerName
 from agent.driver_limits import LIMIT
 from agent.gpu import Gpu
 from agent.options import UNUSED, Offer
@@ -16,18 +17,12 @@ from agent.state import HELD, AgentState, Unlimited
 from kube.names import API_VERSION
 from modes.mig_profiles import card_of_profiles
 
-MAX_GPUS = 64
-MAX_NAME = 128
 MAX_TEXT = 1024
-MAX_BOOT_ID = 64
-MAX_NUMA_NODE = 1023
-"""The kernel's maximum."""
 MAX_UNLIMITED = 16
 """Maximum number of listed containers."""
 MAX_USES = 128
 """Likewise, of what containers use."""
 MAX_REASON = 256
-MAX_PROFILES = 16
 WITHOUT_LIMITER = LimiterPart(NO_LIMITER)
 
 
@@ -55,12 +50,12 @@ def manifest(  # noqa: PLR0913 what a report consists of
         limiter: that the agent gives containers.
     """
     missing = state.missing
-    cards = [_card(gpu, state, is_whole=gpu.uuid in whole) for gpu in gpus][:MAX_GPUS]
+    cards = [_card(gpu, state, is_whole=gpu.uuid in whole) for gpu in gpus]
     status: dict[str, Any] = {
         "gpuCount": len(cards),
         "unhealthy": sum(not card["healthy"] for card in cards),
         "registered": missing is None,
-        "bootID": boot_id[:MAX_BOOT_ID],
+        "bootID": boot_id,
         "gpus": cards,
     }
     if missing is not None:
@@ -74,7 +69,7 @@ def manifest(  # noqa: PLR0913 what a report consists of
     if said is not None:
         status["driverLimits"] = said[:MAX_REASON]
     if limits := ["driver"] * (said == HELD) + [name] * (name != NO_LIMITER):
-        status["limit"] = " and ".join(limits)[:MAX_NAME]
+        status["limit"] = " and ".join(limits)
     if state.uses is not None:
         status["usage"] = _usage(state.uses, state.uses_measured)
     if offer != "device-plugin":
@@ -94,14 +89,14 @@ def _card(gpu: Gpu, state: AgentState, *, is_whole: bool) -> dict[str, Any]:
     why, held = state.unhealthy.get(gpu.uuid), (state.held or {}).get(gpu.uuid)
     card: dict[str, Any] = {
         "index": gpu.index,
-        "uuid": gpu.uuid[:MAX_NAME],
-        "model": gpu.model[:MAX_NAME],
+        "uuid": gpu.uuid,
+        "model": gpu.model,
         "memoryMiB": gpu.memory_mib,
         "reservedMiB": gpu.reserved_mib,
         "healthy": why is None,
         "mig": gpu.mig,
     }
-    if gpu.numa_node is not None and gpu.numa_node <= MAX_NUMA_NODE:
+    if gpu.numa_node is not None:
         card["numaNode"] = gpu.numa_node
     if is_whole:
         card["whole"] = True
@@ -115,7 +110,7 @@ def _profiles(gpus: Collection[Gpu]) -> list[dict[str, Any]]:
 
     The API server would refuse the whole report with profiles that are larger than any card.
     """
-    found = next((gpu.mig_profiles for gpu in gpus if gpu.mig_profiles), ())[:MAX_PROFILES]
+    found = next((gpu.mig_profiles for gpu in gpus if gpu.mig_profiles), ())
     models = {gpu.model for gpu in gpus}
     is_known = len(models) == 1 and card_of_profiles("", found) is not None
     return [asdict(each) for each in found] if is_known else []
@@ -123,17 +118,12 @@ def _profiles(gpus: Collection[Gpu]) -> list[dict[str, Any]]:
 
 def _unlimited(found: Collection[Unlimited]) -> dict[str, Any]:
     first = sorted(found, key=lambda each: (each.namespace, each.pod, each.container, each.gpu))
-    named = [
-        {
-            "namespace": each.namespace,
-            "pod": each.pod,
-            "container": each.container,
-            "gpu": each.gpu,
-            "memoryMiB": each.memory_mib,
-        }
-        for each in first[:MAX_UNLIMITED]
-    ]
-    return {"count": len(found), "containers": named}
+    named = [_container(ContainerName(each.namespace, each.pod, each.container), each) for each in first]
+    return {"count": len(found), "containers": named[:MAX_UNLIMITED]}
+
+
+def _container(name: ContainerName, share: Unlimited | ContainerUse) -> dict[str, Any]:
+    return {**asdict(name), "gpu": share.gpu, "memoryMiB": share.memory_mib}
 
 
 def _usage(found: Collection[ContainerUse], measured: int | None) -> dict[str, Any]:
@@ -146,11 +136,7 @@ def _usage(found: Collection[ContainerUse], measured: int | None) -> dict[str, A
 
 def _use(use: ContainerUse) -> dict[str, Any]:
     written: dict[str, Any] = {
-        "namespace": use.name.namespace,
-        "pod": use.name.pod,
-        "container": use.name.container,
-        "gpu": use.gpu,
-        "memoryMiB": use.memory_mib,
+        **_container(use.name, use),
         "usedMiB": use.used_mib,
         "peakMiB": use.peak_mib,
         "p95MiB": use.p95_mib,

@@ -103,16 +103,11 @@ class NodeWriter:
             self._api.apply(f"{GPU_NODES_PATH}/{self._node}", body)
 
     def _body(self, gpus: Sequence[Gpu]) -> dict[str, Any]:
-        options, state = self._agent.options, self._agent.state
+        options, limiter = self._agent.options, self._agent.policy.limiter
+        whole = {gpu.uuid for gpu in gpus if not is_divided(gpu, options.divide)}
+        state, boot = self._agent.state, self._boot_id
         return manifest(
-            self._node,
-            self._uid,
-            gpus,
-            state,
-            self._boot_id,
-            whole={gpu.uuid for gpu in gpus if not is_divided(gpu, options.divide)},
-            offer=options.offer,
-            limiter=self._agent.policy.limiter,
+            self._node, self._uid, gpus, state, boot, whole=whole, offer=options.offer, limiter=limiter
         )
 
     def _uid_of_node(self) -> str:

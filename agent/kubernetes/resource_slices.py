@@ -1,17 +1,15 @@
-"""The ResourceSlices of this node, our own and those of other drivers, and the ResourceClaims of its pods."""
+"""The ResourceSlices of this node, our own and those of other drivers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from agent.dra.resource_slice import manifest, slice_name, without_times
 from agent.gpu import Gpu
-from agent.kubernetes.api_server import ApiServerClient, ApiServerError
-from agent.shares import RefusedError
+from agent.kubernetes.api_server import ApiServerClient
 from kube.cordon import indices_of
 from kube.dra import DRIVER
 from kube.names import CORDON_ANNOTATION, RESOURCE_SLICES_PATH
@@ -128,18 +126,3 @@ def _published(devices: list[dict[str, Any]], stored: list[dict[str, Any]]) -> P
 
 def _name(found: dict[str, Any]) -> str:
     return str(found["metadata"]["name"])
-
-
-def read_claim(api: ApiServerClient, namespace: str, name: str) -> dict[str, Any] | None:
-    """Return a ResourceClaim; None if there is none.
-
-    Raises:
-        RefusedError: the API server does not answer.
-    """
-    where = f"namespaces/{quote(namespace, safe='')}/resourceclaims/{quote(name, safe='')}"
-    try:
-        return api.get(f"/apis/resource.k8s.io/v1/{where}")
-    except ApiServerError as error:
-        if error.status == HTTPStatus.NOT_FOUND:
-            return None
-        raise RefusedError(f"the ResourceClaim cannot be read: {error}") from error

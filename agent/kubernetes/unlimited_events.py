@@ -13,8 +13,6 @@ from kube.events import event, event_name
 from service.log import get_logger
 
 REASON = "GpuLimitNotLoaded"
-MAX_EVENTS = 10
-"""At a time."""
 SECONDS_BETWEEN_WRITES = 15.0
 
 
@@ -40,7 +38,7 @@ class UnlimitedEvents:
         """Write an Event for each container without one; failures are retried in the next period."""
         wanted = frozenset(found)
         self._written &= wanted
-        for each in sorted(wanted - self._written, key=lambda one: (one.container_id, one.gpu))[:MAX_EVENTS]:
+        for each in sorted(wanted - self._written, key=lambda one: (one.container_id, one.gpu)):
             try:
                 path = f"/api/v1/namespaces/{each.namespace}/events"
                 await asyncio.to_thread(self._api.create, path, _event(each))
@@ -48,13 +46,8 @@ class UnlimitedEvents:
                 self._log.warning("an Event is not written", pod=each.pod, error=str(error))
                 continue
             self._written |= {each}
-            self._log.warning(
-                "programs run without their limiter",
-                namespace=each.namespace,
-                pod=each.pod,
-                container=each.container,
-                gpu=each.gpu,
-            )
+            of_pod = {"namespace": each.namespace, "pod": each.pod, "container": each.container}
+            self._log.warning("programs run without their limiter", **of_pod, gpu=each.gpu)
 
 
 def _event(found: Unlimited) -> dict[str, object]:

@@ -74,11 +74,7 @@ class Candidates:
         return tuple(sorted(self.index.named(self.nodes), key=lambda account: account.name))
 
     def best(self, request: PlacementRequest, only: _Test | None = None) -> Found | None:
-        """Return the best node for one of the pods, and its score; None if none has room.
-
-        Ties always go to the same node. A node is only chosen if `only` returns True for it (None: every
-        node).
-        """
+        """Return the best node that passes `only`, always the same of equals; None without room."""
         if self._few is not None:
             scores = [(self.score(each, request), each) for each in self._few if only is None or only(each)]
             known = [(value, each) for value, each in scores if value is not None]
@@ -219,9 +215,8 @@ def _accepts_kind(node_class: NodeClass, request: PlacementRequest) -> bool:
 def _key(request: PlacementRequest) -> Hashable:
     share, asked, fraction = request.share, request.demands.constraints, request.share.fraction
     selector = tuple(sorted(asked.node_selector.items())) if asked.node_selector else ()
-    # With the size and the mode, these decide whether memory binds the pod, and whether it needs an agent.
-    limits = share.writes_limits, share.instance is not None
-    of_mode = share.mode, share.resource_unit, share.pool, tuple([name for name, _ in share.extended])
+    others = tuple([name for name, _ in share.extended])
+    of_mode = share.mode, share.writes_limits, share.resource_unit, share.pool, others
     of_cards = request.demands.kinds, request.keeps_model, request.demands.awaits_names
     constraints = selector, asked.required_terms, asked.tolerations, asked.node_name
-    return of_mode, fraction, limits, of_cards, constraints
+    return of_mode, fraction, of_cards, constraints

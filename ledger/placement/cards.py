@@ -92,7 +92,7 @@ def demand(request: PlacementRequest) -> CardDemand | None:
     if mode.gives_instances:
         return None
     is_bound = request.share.is_bound_by_memory
-    are_equal = fraction.needs_equal_gpus and not is_bound
+    are_equal = fraction.parts != 1 and not is_bound
     keeps_model = request.keeps_model
     size = fraction if fraction.is_of_memory and not is_bound else None
     if kinds == EVERY_KIND and not (is_bound or are_equal or keeps_model or size):
@@ -133,10 +133,7 @@ def _takes(card: Card, label: Card, wanted: CardDemand) -> bool:
 def best_set(
     free: Mapping[int, int], sets: CardSets, fraction: Fraction, prices: Prices
 ) -> tuple[int, CardSet] | None:
-    """Return a node's score without CPU, and the set of GPUs that gives it; None without room.
-
-    `free` has the free slices of each GPU of the node, by index.
-    """
+    """Return a node's score without CPU, and the set of its `free` GPUs that gives it; None without room."""
     best: tuple[int, CardSet] | None = None
     for each in sets:
         others = [slices for index, slices in free.items() if index not in each]

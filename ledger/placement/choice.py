@@ -1,7 +1,4 @@
-"""Chooses the node and the GPUs that a pod gets: the best with room, otherwise an index to wait for.
-
-If a policy lets free room choose the mode, the first preferred mode with room is taken.
-"""
+"""Chooses the node and the GPUs that a pod gets: the best with room, otherwise an index to wait for."""
 
 from __future__ import annotations
 
@@ -96,10 +93,7 @@ class Choice:
         return placement if isinstance(placement, Unschedulable) else [placement]
 
     def _sized(self, request: PlacementRequest) -> _Options:
-        """Return a placement for each size that the request has on GPUs of the cluster, best first.
-
-        The list is empty if there is no such GPU. The result is a refusal if the pod cannot wait for one.
-        """
+        """Return a placement for each size of the request on GPUs of the cluster, or why it cannot wait."""
         fraction = request.share.fraction
         sizes = self._known.sizes(fraction)
         requests = [request.with_share(fraction=size) for size in sizes]
@@ -117,10 +111,7 @@ class Choice:
         return [each for _, each in sorted(placed, key=order)]
 
     def _cost(self, placed: Placement, request: PlacementRequest) -> int:
-        """What the places that a placement takes are worth to other pods, in UNITs of a slice; 0 if it waits.
-
-        It is 0 too in modes that do not price slices.
-        """
+        """What the taken places are worth to other pods, in UNITs of a slice; 0 if it waits."""
         account = self._index.accounts.get(placed.node) if placed.node is not None else None
         if account is None or not request.share.mode_type.prices_node_classes:
             return 0
@@ -265,11 +256,7 @@ def _has_room(options: _Options) -> bool:
 
 
 def family_requests(request: PlacementRequest) -> list[PlacementRequest]:
-    """Return the same request for each preferred mode, in order.
-
-    If the pod names a resource of MIG instances, only their mode is left. If containers share a GPU, only
-    slices are.
-    """
+    """Return the request for each preferred mode that can give what the pod names or shares."""
     found = [request.with_share(mode=mode).with_demands(prefer=()) for mode in request.demands.prefer]
     if request.demands.resource:
         return [each for each in found if each.share.mode_type.gives_instances]

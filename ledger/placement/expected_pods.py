@@ -106,10 +106,7 @@ class ExpectedPods:
         self._cpu = _cpu_prior(slices_per_gpu)
 
     def learn(self, share: RequestedShare, accepting: Iterable[NodeClass]) -> bool:
-        """Count one arrived pod, by what it got; return whether prices should be renewed.
-
-        `accepting` has the classes that the pod's labels and tolerations accept.
-        """
+        """Count a pod by what it got, on the classes that accept it; return whether to renew prices."""
         fraction = share.fraction
         most_cpu = _MAX_CPU_PER_GPU // self._slices_per_gpu
         self._cpu.learn(fraction.slices, min(share.cpu_milli // fraction.slices, most_cpu))

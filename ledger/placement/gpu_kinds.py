@@ -1,17 +1,14 @@
-"""The kinds of GPU in the cluster: models, values of nvidia.com/gpu.memory, offered MIG instances.
-
-A pod with `sameModel` is restricted to the model of its owner's other pods.
-"""
+"""The kinds of GPU in the cluster: models, values of nvidia.com/gpu.memory, offered MIG instances."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
-from typing import TypeVar
+from collections.abc import Iterable
 
 import msgspec
 
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
+from ledger.accounts import add_to
 from ledger.owners import GpuModel
 from ledger.placement.cards import layout
 from ledger.placement_request import Assumption, PlacementRequest, Unschedulable
@@ -22,7 +19,6 @@ from modes.mode import Offer
 from modes.registry import MODES
 
 _MAX_NAMED, _MAX_TOLD = 3, 40
-_Key = TypeVar("_Key")
 
 
 class KnownKinds:
@@ -40,11 +36,13 @@ class KnownKinds:
 
     def add(self, node: NodeFact, by: int = 1) -> None:
         """Count a node; `by` -1 is the inverse."""
-        values = [(node.gpu_mib, node.labels[GPU_MEMORY_LABEL])] if node.gpu_mib is not None else []
-        _count(self._values, values, by)
-        _count(self.kinds, _kinds_of(node), by)
-        _count(self.labels, [model_of(node)], by)
-        _count(self.offers, _offers(node), by)
+        if node.gpu_mib is not None:
+            add_to(self._values, (node.gpu_mib, node.labels[GPU_MEMORY_LABEL]), by)
+        for kind in _kinds_of(node):
+            add_to(self.kinds, kind, by)
+        add_to(self.labels, model_of(node), by)
+        for offer in _offers(node):
+            add_to(self.offers, offer, by)
 
     def of_share(self, request: PlacementRequest, gpu_mib: int) -> tuple[str, ...]:
         """The values for which the share gives the same MiB as for `gpu_mib`; empty if memory does not bind.
@@ -106,13 +104,6 @@ def named_models(models: Iterable[str | None]) -> str:
     return f"{', '.join(known[:_MAX_NAMED])}{more}"
 
 
-def _count(counts: Counter[_Key], keys: Collection[_Key], by: int) -> None:
-    for key in keys:
-        counts[key] += by
-        if not counts[key]:
-            del counts[key]
-
-
 def _kinds_of(node: NodeFact) -> set[GpuModel]:
     found = layout(node)
     if found is None:
@@ -147,10 +138,7 @@ def keep_to(model: GpuModel, request: PlacementRequest) -> PlacementRequest | No
 def model_to_wait_for(
     samples: Iterable[tuple[NodeFact, int]], indices: tuple[int, ...], gpu_mib: int
 ) -> GpuModel:
-    """Return the model that most nodes with these indices and GPU memory have.
-
-    `samples` are nodes, and how many nodes equal each of them in model and GPUs.
-    """
+    """Return the model that most of the counted nodes with these indices and memory have."""
     products: Counter[str] = Counter()
     for node, count in samples:
         if (node.gpu_mib or 0) == gpu_mib and set(indices) <= dict(node.gpus).keys():

@@ -26,10 +26,7 @@ from modes.fraction import Fraction
 def on_hosts(
     placed: Placement, request: PlacementRequest, candidates: Candidates, index: NodeIndex
 ) -> Placement | Unschedulable:
-    """Return the placement with the hosts that the pod must require or exclude.
-
-    It is a refusal if every node would fail the pod now, so that it cannot wait.
-    """
+    """Return the placement with hosts to require or exclude, or a refusal if every node would fail it."""
     if not request.share.mode_type.chooses_gpus:
         is_of_pool = request.share.mode_type.counts_slices
         return _of_pool(placed, request, candidates, index) if is_of_pool else placed

@@ -1,8 +1,4 @@
-"""Finds nodes by labels, as sets. The cost of a search depends on the demands, not on the number of nodes.
-
-A set of nodes is an integer with one bit per node. To intersect two sets of 10,000 nodes takes less than a
-tenth of a microsecond.
-"""
+"""Finds nodes by labels, as integers with one bit per node: the cost depends on the demands, not on nodes."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from ledger.placement.prices import (
 from ledger.placement_request import PlacementRequest
 from modes.facts import NodeFact
 from modes.registry import MODES
-from modes.units import POOL, Profile, Unit
+from modes.units import POOL, Unit
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 State = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -80,10 +80,7 @@ class Group:
         """Unusable slices of the node with the least free CPU; the others have no more. None: not counted."""
 
     def best(self, search: Search, base: int, pod: Gains) -> Found | None:
-        """Return the node whose CPU suits the pod best, and its score; the least CPU wins a tie.
-
-        The least CPU gains most of what is unusable, and enough CPU for all free slices loses nothing.
-        """
+        """Return the node whose CPU suits the pod best, and its score; the least CPU wins a tie."""
         nodes, found = self.nodes, None
         first = bisect_left(nodes, (search.cpu_milli,))
         enough = [bisect_left(nodes, (cpu,), first) for cpu in enough_cpu(self.free, pod)]
@@ -112,7 +109,7 @@ class NodeClass:
         """Worth of free slices here (expected_pods.py)."""
         self.layout = layout(sample)
         offered = [unit for mode in MODES.values() for unit in mode.resource_units(sample)]
-        self._units: list[Unit] = [unit for unit in offered if isinstance(unit, Profile)]
+        self._units: list[Unit] = [unit for unit in offered if unit is not POOL]
         self._groups: dict[State, Group] = {}
         self._ranked: dict[Hashable, tuple[int, list[tuple[int, Group]]]] = {}
         """By size of pod: how many groups were scored, and those with room by their score without CPU."""
@@ -170,10 +167,7 @@ class NodeClass:
         return found
 
     def _with_room(self, search: Search) -> list[tuple[int, Group]]:
-        """Return the groups with room for a pod and their scores without CPU, the best first.
-
-        Some may have no node now.
-        """
+        """Return the groups with room and their scores without CPU, the best first; some may be empty."""
         size = search.size if self.layout is None else (search.size, search.demand)
         scored, ranked = self._ranked.get(size, (0, []))
         if scored < len(self._groups):

@@ -45,11 +45,7 @@ class Prices:
 
 
 def prices_of(places: Mapping[Size, float], slices_per_gpu: int, gpus: int, cpu: tuple[int, ...]) -> Prices:
-    """Return the prices by which free slices are worth all places that they give, on nodes of `gpus` GPUs.
-
-    `places` has the worth of one place for a pod of each size, in slices; `cpu` that of one milli-CPU at each
-    level.
-    """
+    """Return the prices by which free slices are worth all places that they give on such nodes."""
     gpu, idle = [0.0] * (slices_per_gpu + 1), [0.0] * (gpus + 1)
     for (slices, several), worth in places.items():
         of, each = (gpu, slices) if several == 1 else (idle, several)
@@ -61,10 +57,7 @@ def prices_of(places: Mapping[Size, float], slices_per_gpu: int, gpus: int, cpu:
 
 @lru_cache(maxsize=1024)
 def _cheapest_gaps(worth: tuple[int, ...], slices: int) -> tuple[int, ...]:
-    """Return the gaps (numbers of free slices) that hold so many, the cheapest first, then the smallest.
-
-    `worth` is that of a GPU by its free slices.
-    """
+    """Return the numbers of free slices that hold so many, the cheapest first, then the smallest."""
     found = sorted([(worth[free] - worth[free - slices], free) for free in range(slices, len(worth))])
     return tuple([free for _, free in found])
 
@@ -91,10 +84,7 @@ def base_score(
 
 
 def lost(free: Sequence[int], fraction: Fraction, prices: Prices) -> tuple[int, int] | None:
-    """Return the worth that the pod's GPUs lose, in UNITs of a slice, and how many of them were idle.
-
-    None without room.
-    """
+    """Return the worth that the pod's GPUs lose, and how many of them were idle; None without room."""
     worth, per_gpu = prices.gpu, prices.slices_per_gpu
     if fraction.is_apart:
         positions = gpus_of_split(free, fraction) if sum(free) >= fraction.slices else None
@@ -124,11 +114,7 @@ def best_gaps(free: Collection[int], fraction: Fraction, prices: Prices) -> list
 
 
 def gpus_of_split(free: Sequence[int], fraction: Fraction) -> list[int] | None:
-    """Return for each container the position in `free` of the GPU that it gets; None without room.
-
-    The largest chooses first: the fullest GPU with room. For up to three containers this always finds room if
-    there is any. Free slices may be negative.
-    """
+    """Return the position of the GPU that each container gets: for up to three wherever there is room."""
     left, positions = list(free), [0] * fraction.containers
     for container in sorted(range(len(positions)), key=lambda at: -fraction.pieces[at]):
         slices = fraction.pieces[container]

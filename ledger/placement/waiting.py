@@ -66,10 +66,7 @@ indices of a node's GPUs."""
 def waiting_places(
     candidates: Candidates, request: PlacementRequest, pending: PendingPods, known: KnownKinds
 ) -> Iterator[WaitingPlace]:
-    """Yield what a pod can wait for, on each kind of GPU: the shortest queue for its capacity first.
-
-    Of equally long queues the smallest share comes first.
-    """
+    """Yield what a pod can wait for, by kind of GPU: the shortest queue first, then the smallest share."""
     fraction, unit = request.share.fraction, request.share.resource_unit
     ranked: list[tuple[int, int, tuple[int, ...], int]] = []
     for mib, (capacity, shapes) in _capacities(candidates, request).items():

@@ -136,7 +136,7 @@ def _fraction_table(policy: Policy) -> dict[str, Fraction]:
     if policy.fractions is not None:
         return {text: Fraction.rounded_up(text, size) for text in policy.fractions}
     found = {text: Fraction.rounded_up(text, size) for text in CONTRACT}
-    return {text: fraction for text, fraction in found.items() if not fraction.is_rounded_up}
+    return {text: fraction for text, fraction in found.items() if fraction.exact is None}
 
 
 def _env(variables: Mapping[str, str]) -> tuple[EnvVar, ...]:

@@ -4,30 +4,31 @@ There are two charts with two shapes under `agentk8sglue`. The open chart has on
 `queue: a,b`: `basePodTemplate`. The Enterprise chart adds a template per queue:
 `queues.<name>.templateOverrides`, with `.queueSettings.maxPods`. The open chart's versions 3.0.0 to 4.0.10
 read such queues under `enterpriseFeatures`. A Queues file may contain both.
+
+Labels and amounts are checked that a pod does not show; all other rules are admission's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from kube.names import (
-    ASKING_LABELS,
-    FRACTION_LABEL,
-    GPUS_ANNOTATION,
-    MEMORY_LABEL,
-)
+from kube.names import ASKING_LABELS, FRACTION_LABEL, GPUS_ANNOTATION, MEMORY_LABEL, PREFIX
+from kube.quantity import whole
 from ledger.queue_names import sanitised
 from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND, GpuKinds, KindProblem, read_gpu_kinds
-from modes.memory_text import memory_mib
+from modes.gpu_names import CLEARML_FRACTION_PREFIX
+from modes.memory_text import memory_mib, memory_rule
 from modes.mig_profiles import MIG_RESOURCE_PREFIX
 from policies.loading.sources import Source
 from policies.loading.strict_yaml import Document
 from policies.model.effective import EffectivePolicy
-from policies.model.label_advice import fraction_on_gpus, memory_problem
-from policies.model.problems import Problem, did_you_mean, quoted
+from policies.model.label_advice import fraction_on_gpus, label_advice, memory_problem
+from policies.model.pod_keys import misplaced_keys
+from policies.model.problems import Path, Problem, did_you_mean, quoted
 
 ROOT = "agentk8sglue"
 BASE = "basePodTemplate"
@@ -35,6 +36,7 @@ TEMPLATE = "templateOverrides"
 FEATURES = "enterpriseFeatures"
 
 Chart = Literal["open", "enterprise", "features"]
+Mistake = tuple[Path, str]
 
 _OF_A_QUEUE = ("templateOverrides", "queueSettings")
 _OF_A_TEMPLATE = ("labels", "annotations", "resources")
@@ -52,7 +54,6 @@ class ChartQueue:
     """Its own template, and the template of all queues."""
     template: Mapping[str, Any]
     """Both: of each key the first value that is not empty, as in the charts."""
-    max_pods: int | None
 
     @property
     def labels(self) -> Mapping[str, Any]:
@@ -146,26 +147,19 @@ def read_chart_values(file: str, documents: Iterable[Document]) -> ChartValues:
     if not charts and not problems:
         rule = f"has neither {ROOT}.queues nor {ROOT}.{BASE}: is it a values file of a ClearML agent chart?"
         problems.append(Problem(file, 0, "", rule))
-    return ChartValues(next(iter(charts), None), queues, [*problems, *_name_problems(queues)])
+    problems += same_label_problems((queue.name, queue.source) for queue in queues)
+    return ChartValues(next(iter(charts), None), queues, problems)
 
 
-def template_queue(name: str, source: Source, entry: Mapping[str, Any], base: Source | None) -> ChartQueue:
-    """Read a queue's values over the template of all queues; anything but a mapping counts as missing."""
-    own = Source(source.document, (*source.path, TEMPLATE))
-    max_pods = _mapping(entry, "queueSettings").get("maxPods")
-    valid = isinstance(max_pods, int) and not isinstance(max_pods, bool) and max_pods > 0
-    templates = [own] if base is None else [own, base]
-    return _queue(name, source, templates, max_pods if valid else None)
+def own_template(source: Source) -> Source:
+    """Return the place of a queue's own template."""
+    return Source(source.document, (*source.path, TEMPLATE))
 
 
-def base_queue(name: str, base: Source) -> ChartQueue:
-    """Read the template of all queues as one queue of the open chart."""
-    return _queue(name, base, [base], None)
-
-
-def _queue(name: str, source: Source, templates: Sequence[Source], max_pods: int | None) -> ChartQueue:
+def chart_queue(name: str, source: Source, templates: Sequence[Source]) -> ChartQueue:
+    """Read a queue whose templates have these places, the first before the others."""
     given = [(key, value) for each in reversed(templates) for key, value in _at(each).items() if value]
-    return ChartQueue(name, source, templates, dict(given), max_pods)
+    return ChartQueue(name, source, templates, dict(given))
 
 
 def _queues(document: Document, charts: list[Chart], problems: list[Problem]) -> Iterator[ChartQueue]:
@@ -177,7 +171,9 @@ def _queues(document: Document, charts: list[Chart], problems: list[Problem]) ->
         problems.append(Source(document, (FEATURES,)).problem(rule, "queues"))
     source = Source(document, (ROOT,))
     problems += _misplaced(source, agent, {"queues"})
-    problems += _labels_of_the_agent(source, agent)
+    for label in _mapping(agent, "labels").keys() & set(ASKING_LABELS):
+        rule = f"labels the agent's own pod, not its tasks: move it under {BASE}.labels"
+        problems.append(source.problem(rule, "labels", label))
     base = Source(document, (ROOT, BASE)) if isinstance(agent.get(BASE), dict) else None
     if base is not None:
         problems += _template_shape_problems(base, agent[BASE])
@@ -191,7 +187,7 @@ def _queues(document: Document, charts: list[Chart], problems: list[Problem]) ->
     elif base is not None:
         charts.append("open")
         names = [name.strip() for name in str(agent.get("queue", "default")).split(",")]
-        yield from (base_queue(name, base) for name in names if name)
+        yield from (chart_queue(name, base, [base]) for name in names if name)
 
 
 def _enterprise_queues(
@@ -206,14 +202,7 @@ def _enterprise_queues(
             problems.append(source.problem("must be a mapping with templateOverrides and queueSettings"))
             continue
         problems += _shape_problems(source, entry or {})
-        yield template_queue(name, source, entry or {}, base)
-
-
-def _labels_of_the_agent(source: Source, agent: Mapping[str, Any]) -> Iterator[Problem]:
-    for label in ASKING_LABELS:
-        if label in _mapping(agent, "labels"):
-            rule = f"labels the agent's own pod, not its tasks: move it under {BASE}.labels"
-            yield source.problem(rule, "labels", label)
+        yield chart_queue(name, source, [own_template(source), *([base] if base is not None else ())])
 
 
 def _misplaced(source: Source, values: Mapping[str, Any], known: set[str]) -> Iterator[Problem]:
@@ -239,9 +228,11 @@ def _shape_problems(source: Source, entry: Mapping[str, Any]) -> Iterator[Proble
             yield source.problem(f"{key} is one level too high: move it under templateOverrides", key)
         elif key not in _OF_A_QUEUE and (hint := did_you_mean(key, _OF_A_QUEUE)):
             yield source.problem(f"unknown key{hint}", key)
-    own = Source(source.document, (*source.path, TEMPLATE))
-    yield from _template_shape_problems(own, _mapping(entry, TEMPLATE))
-    yield from _max_pods_problems(source, entry)
+    yield from _template_shape_problems(own_template(source), _mapping(entry, TEMPLATE))
+    max_pods = _mapping(entry, "queueSettings").get("maxPods")
+    if max_pods is not None and (not isinstance(max_pods, int) or isinstance(max_pods, bool) or max_pods < 1):
+        rule = f"{quoted(max_pods)} must be a whole number from 1 up"
+        yield source.problem(rule, "queueSettings", "maxPods")
 
 
 def _template_shape_problems(source: Source, template: Mapping[str, Any]) -> Iterator[Problem]:
@@ -250,21 +241,15 @@ def _template_shape_problems(source: Source, template: Mapping[str, Any]) -> Ite
             yield source.problem(f"unknown key{hint}", key)
 
 
-def _max_pods_problems(source: Source, entry: Mapping[str, Any]) -> Iterator[Problem]:
-    max_pods = _mapping(entry, "queueSettings").get("maxPods")
-    if max_pods is not None and (not isinstance(max_pods, int) or isinstance(max_pods, bool) or max_pods < 1):
-        rule = f"{quoted(max_pods)} must be a whole number from 1 up"
-        yield source.problem(rule, "queueSettings", "maxPods")
-
-
-def _name_problems(queues: list[ChartQueue]) -> Iterator[Problem]:
+def same_label_problems(queues: Iterable[tuple[str, Source]]) -> Iterator[Problem]:
+    """Yield each queue, by its name and place, whose pods have the label of another one's."""
     labels: dict[str, str] = {}
-    for queue in queues:
-        label = sanitised(queue.name)
+    for name, source in queues:
+        label = sanitised(name)
         if label in labels:
             rule = f'becomes the label "{label}", like queue "{labels[label]}": pods of both look the same'
-            yield queue.source.problem(rule)
-        labels.setdefault(label, queue.name)
+            yield source.problem(rule)
+        labels.setdefault(label, name)
 
 
 def takes_decimal(policy: EffectivePolicy) -> bool:
@@ -283,3 +268,73 @@ def _at(source: Source) -> Mapping[str, Any]:
 def _mapping(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     found = values.get(key)
     return found if isinstance(found, dict) else {}
+
+
+def queue_problems(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Problem]:
+    """Yield what `mistakes` finds, with its place in the file."""
+    return (queue.problem(rule, *path) for path, rule in mistakes(queue, policy))
+
+
+def mistakes(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Mistake]:
+    """Yield what is wrong with labels, annotations and amounts, under the policy that the pods follow.
+
+    Yields:
+        The path in the template, and the rule with what to do.
+    """
+    at = ("labels", queue.asks_by)
+    # YAML may have keys of other types.
+    for kind, key, rule in misplaced_keys([*map(str, queue.labels)], [*map(str, queue.annotations)]):
+        yield (f"{kind}s", key), rule
+    yield from _unquoted(queue)
+    if MEMORY_LABEL in queue.labels and FRACTION_LABEL in queue.labels:
+        yield at, f"and {FRACTION_LABEL} both request a share: keep one"
+    elif isinstance(queue.label, str) and queue.fraction(policy) is None:
+        yield at, _not_allowed(queue, queue.label, policy)
+    if queue.label is None:
+        yield from _unlabelled(queue, policy)
+
+
+def _unlabelled(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Mistake]:
+    """Yield amounts that the API server rejects if no label replaces them, and a misspelled label."""
+    for resource, amount in queue.limits.items():
+        if (rule := _rejected(resource, str(amount), policy)) is not None:
+            yield ("resources", "limits", resource), rule
+    for key in queue.labels.keys() - {FRACTION_LABEL}:
+        if key.lower().replace("_", "-").endswith("injector/fraction"):
+            yield ("labels", key), f"is not the injector's label: write {FRACTION_LABEL}"
+
+
+def _rejected(resource: str, amount: str, policy: EffectivePolicy) -> str | None:
+    if resource.startswith(CLEARML_FRACTION_PREFIX):
+        return f"needs the label {FRACTION_LABEL}: without it, Kubernetes rejects the resource"
+    if policy.mode.kinds[resource] is None:
+        return None
+    with suppress(ValueError):
+        whole(amount)
+        return None
+    ours = policy.mode.kinds[f"{CLEARML_FRACTION_PREFIX}1"]
+    meant = (label for label, each in policy.fractions.items() if ours and ours.agrees(amount, each))
+    advice = (f'remove it and write the label {FRACTION_LABEL}: "{label}"' for label in meant)
+    rule = f"{quoted(amount)} is not a whole number, and Kubernetes rejects it"
+    return f"{rule}: {next(advice, 'write a whole number')}"
+
+
+def _unquoted(queue: ChartQueue) -> Iterator[Mistake]:
+    """Yield values of our keys that are not text."""
+    for field, values in (("labels", queue.labels), ("annotations", queue.annotations)):
+        for key, value in values.items():
+            if key.startswith(PREFIX) and value is not None and not isinstance(value, str):
+                yield (field, key), f"{quoted(value)[1:-1]} must be quoted: {quoted(value)}"
+
+
+def _not_allowed(queue: ChartQueue, label: str, policy: EffectivePolicy) -> str:
+    if queue.asks_by == MEMORY_LABEL:
+        decimal = takes_decimal(policy)
+        mib = memory_mib(label, decimal=decimal)
+        if mib is None:
+            return f"{quoted(label)} {memory_rule(label, decimal=decimal)}"
+        return f"{quoted(label)} is not allowed: {memory_problem(mib, policy)}"
+    advice = label_advice(label, policy)
+    if advice is None:
+        return f"policy {policy.name} allows no fraction: add some to its fractions"
+    return f"{quoted(label)} is not allowed by policy {policy.name}: {advice}"

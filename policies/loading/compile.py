@@ -10,14 +10,12 @@ from itertools import chain
 
 from ledger.queue_names import sanitised
 from policies.loading.build import effective_policy, resource_names
-from policies.loading.clearml_chart import BASE, ChartQueue, base_queue, template_queue
+from policies.loading.checks import set_problems
+from policies.loading.clearml_chart import BASE, ChartQueue, chart_queue, own_template, queue_problems
 from policies.loading.policy_set import DEFAULT, CompiledPolicy, PolicySet
-from policies.loading.queue_checks import queue_problems
 from policies.loading.relaxation import relaxations
-from policies.loading.set_checks import set_problems
 from policies.loading.sources import Parts, Source
 from policies.model.effective import EffectivePolicy
-from policies.model.limiters import Limiter
 from policies.model.problems import PolicyError, Problem
 from policies.model.queue_overrides import with_overrides
 from policies.model.quotas import Counted, limits, limits_under
@@ -86,7 +84,7 @@ def _compile_all(
     digest, names = _digest(parts), resource_names(policy for policy, _ in parts.policies.values())
     compiled: dict[tuple[str | None, str], CompiledPolicy] = {}
     for name, (policy, _) in parts.policies.items():
-        effective = effective_policy(policy, _limiter(parts, policy.limiter), digest, names)
+        effective = effective_policy(policy, parts.limiters[policy.limiter][0], digest, names)
         compiled[None, name] = CompiledPolicy(effective, policy, limits(policy))
     for queue, (entry, _) in parts.queues.items():
         for name in under[queue]:
@@ -94,15 +92,11 @@ def _compile_all(
             policy = with_overrides(base.policy, entry)
             effective = base.effective
             if policy is not base.policy:
-                effective = effective_policy(policy, _limiter(parts, policy.limiter), digest, names)
+                effective = effective_policy(policy, parts.limiters[policy.limiter][0], digest, names)
             compiled[queue, name] = CompiledPolicy(
                 replace(effective, queue=queue), policy, limits_under(policy, base.limits, queue, entry)
             )
     return compiled
-
-
-def _limiter(parts: Parts, name: str) -> Limiter:
-    return parts.limiters[name][0]
 
 
 def _bases(parts: Parts) -> list[str]:
@@ -130,17 +124,13 @@ def _template_problems(
 ) -> Iterator[Problem]:
     """Yield pasted templates of the agent chart whose pods would be denied under every policy."""
     for name, (_, source) in parts.queues.items():
-        queue = template_queue(name, source, source.document.data["queues"][name], _base_of(source))
+        base = Source(source.document, (BASE,))
+        templates = [own_template(source), *([base] if base.line() is not None else ())]
+        queue = chart_queue(name, source, templates)
         yield from _denied_under_all(queue, [compiled[name, policy].effective for policy in under[name]])
     for base in parts.base_templates:
         every = [compiled[None, policy].effective for policy in _bases(parts)]
-        yield from _denied_under_all(base_queue(DEFAULT, base), every)
-
-
-def _base_of(source: Source) -> Source | None:
-    """Return the template of all queues in the same file; None without one."""
-    base = Source(source.document, (BASE,))
-    return base if base.line() is not None else None
+        yield from _denied_under_all(chart_queue(DEFAULT, base, [base]), every)
 
 
 def _denied_under_all(queue: ChartQueue, policies: Sequence[EffectivePolicy]) -> Iterator[Problem]:

@@ -25,7 +25,7 @@ def _fractions(policy_set: PolicySet) -> Iterator[Problem]:
         policy, source = compiled.effective, parts.queues[queue][1] if queue else parts.policies[name][1]
         is_exact = policy.writes_limits or policy.mode.is_claimed
         for text, fraction in policy.fractions.items():
-            if is_exact and fraction.is_rounded_up and source.line("fractions", text) is not None:
+            if is_exact and fraction.exact and source.line("fractions", text) is not None:
                 unused = fraction.slices / policy.slices_per_gpu - fraction.ratio[0] / fraction.ratio[1]
                 rule = f"takes {fraction.slices} of {policy.slices_per_gpu} slices and is limited to {text}"
                 rule += f": each such pod leaves {unused:.1%} of a GPU unused"
@@ -62,10 +62,7 @@ def _quotas(policy_set: PolicySet) -> Iterator[Problem]:
             if (followed := policy_set.policy_of(namespace, None)) != name:
                 rule = f"pods of {namespace} follow policy {followed} unless their queue names another"
                 yield source.problem(
-                    f"{rule}: put quota and namespace into one policy",
-                    "quotas",
-                    "namespaces",
-                    namespace,
+                    f"{rule}: put quota and namespace into one policy", "quotas", "namespaces", namespace
                 )
         if policy.quotas.queues and not policy.quotas.namespaces:
             rule = "users choose their queue's label: only a quota of the namespace always applies"

@@ -73,12 +73,14 @@ def _snapshot(directory: Path) -> Path:
 
 def _read_all(folder: Path) -> dict[str, bytes]:
     try:
-        names = sorted(name for name in os.listdir(folder) if _is_policy_file(name))  # noqa: PTH208  names only
+        found = sorted(os.listdir(folder))  # noqa: PTH208  names only
     except OSError as error:
         raise UnreadableError([Problem(".", 0, "", f"cannot be read: {error.strerror}")]) from None
     files: dict[str, bytes] = {}
     problems = []
-    for name in names:
+    for name in found:
+        if name != LOCK_FILE and (not name.endswith(ENDINGS) or name.startswith(".")):
+            continue
         try:
             files[name] = _read_file(folder / name)
         except OSError as error:
@@ -86,10 +88,6 @@ def _read_all(folder: Path) -> dict[str, bytes]:
     if problems:
         raise UnreadableError(problems)
     return files
-
-
-def _is_policy_file(name: str) -> bool:
-    return (name.endswith(ENDINGS) and not name.startswith(".")) or name == LOCK_FILE
 
 
 def _read_file(file: Path) -> bytes:

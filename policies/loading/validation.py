@@ -59,17 +59,13 @@ def _rule(kind: type[BaseModel], path: Path, details: ErrorDetails) -> str:
         return f"{quoted(value).strip(chr(34))} must be quoted: {quoted(value)}"
     if isinstance(value, (dict, list)) or value is None:
         return _plain(details)
-    return f"{quoted(value)} {_plain(details)}{_near(details)}"
+    allowed = re.findall(r"'([^']*)'", str(details.get("ctx", {}).get("expected", "")))
+    return f"{quoted(value)} {_plain(details)}{did_you_mean(str(value), allowed)}"
 
 
 def _plain(details: ErrorDetails) -> str:
     text = details["msg"].removeprefix("Value error, ")
     return re.sub(r"^(Input|String|List|Dictionary|Value) should ", "should ", text)
-
-
-def _near(details: ErrorDetails) -> str:
-    allowed = re.findall(r"'([^']*)'", str(details.get("ctx", {}).get("expected", "")))
-    return did_you_mean(str(details["input"]), allowed)
 
 
 def _keys(model: type[BaseModel]) -> Iterator[str]:

@@ -26,12 +26,7 @@ _ONLY_OWN = {"limiters", "secondLock"}
 _BY_NAME = {"policies": "Policy", "limiters": "Limiter"}
 _HEAD: Sequence[Path] = ((), ("kind",), ("name",))
 """Keys that a document of one policy has more than its part of the values."""
-_AGENT: Mapping[str, Any] = {
-    "enabled": False,
-    "offer": "auto",
-    "policy": DEFAULT,
-    "divide": (),
-}
+_AGENT: Mapping[str, Any] = {"enabled": False, "offer": "auto", "policy": DEFAULT, "divide": ()}
 """The chart's own values, as far as they decide the mode."""
 Offer = Literal["slices", "claims", "by version"]
 """`by version`: claims from Kubernetes 1.36 on."""

@@ -74,15 +74,15 @@ class Allowances:
 
     def beyond(self, base: Allowances) -> list[str]:
         """Return what this allows and `base` does not, in the form of policy keys."""
-        lists = (
-            ("hostPaths", self.host_paths - base.host_paths),
-            ("capabilities", self.capabilities - base.capabilities),
-            ("resources", self.resources - base.resources),
-            ("deviceClasses", self.device_classes - base.device_classes),
-        )
-        switches = (
-            ("overrideEnv", self.override_env and not base.override_env),
-            ("hostIPC", self.host_ipc and not base.host_ipc),
-        )
-        more = [f"allow.{key} {name}" for key, names in lists for name in sorted(names)]
-        return more + [f"allow.{key} true" for key, is_more in switches if is_more]
+        more = [
+            f"allow.{key} {name}"
+            for key, mine, others in (
+                ("hostPaths", self.host_paths, base.host_paths),
+                ("capabilities", self.capabilities, base.capabilities),
+                ("resources", self.resources, base.resources),
+                ("deviceClasses", self.device_classes, base.device_classes),
+            )
+            for name in sorted(mine - others)
+        ]
+        more += ["allow.overrideEnv true"] * (self.override_env and not base.override_env)
+        return more + ["allow.hostIPC true"] * (self.host_ipc and not base.host_ipc)

@@ -25,7 +25,10 @@ def label_advice(text: str, policy: EffectivePolicy) -> str | None:
     """Return what to write instead of a text that is not in the table; None if the table is empty."""
     if not policy.fractions:
         return None
-    allowed = f"use {_shortened(list(policy.fractions))}"
+    texts = list(policy.fractions)
+    if len(texts) > MAX_SHOWN:
+        texts = [*texts[: MAX_SHOWN - 2], "...", texts[-1]]
+    allowed = f"use {', '.join(texts)}"
     meant = _same_amount(text, policy)
     return f'{allowed} (did you mean "{meant}"?)' if meant else allowed
 
@@ -61,12 +64,6 @@ def _decimal(text: str) -> str:
         return text if rest else f"{thousandths // 1000}.{thousandths % 1000:03}"
     text = text.replace(",", ".")
     return f"0{text}" if text.startswith(".") else text
-
-
-def _shortened(texts: list[str]) -> str:
-    if len(texts) > MAX_SHOWN:
-        texts = [*texts[: MAX_SHOWN - 2], "...", texts[-1]]
-    return ", ".join(texts)
 
 
 def fraction_on_gpus(text: str, fraction: Fraction, policy: EffectivePolicy) -> Fraction | str:

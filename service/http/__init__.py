@@ -2,9 +2,9 @@
 
 | modules | hold |
 |---|---|
-| serving, sockets | listeners, signals and drain |
+| serving, sockets | listeners and signals |
 | acceptor, limits | how many clients are accepted, and their limits |
-| connection, buffered_bytes | one connection of uvicorn, limited |
+| connection | connections of uvicorn, limited, and their drain |
 | asgi | complete ASGI answers |
 | plain_http | a server of a few fixed answers, for a process without ASGI |
 """

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from service.http.limits import Limits
+from service.http.sockets import has_unread_data
 from service.log import get_logger
 
 _BACKLOG = 2048
@@ -41,55 +42,42 @@ class Stage(IntEnum):
 class Place:
     """One connection's place among those of its listener."""
 
+    end: Callable[[], object]
+    """Closes the connection immediately."""
+
     def __init__(self, accepted: socket.socket, address: str, leave: Callable[[Place], None]) -> None:
         self.socket = accepted
         self.address = address
-        self.stage = Stage.HANDSHAKE
-        self.since = next(_moments)
-        """When the stage began; a larger number is later."""
-        self.stop: Callable[[], None] = self.end
-        """Called when the listener closes."""
-        self.opening: asyncio.Task[Any] | None = None
-        self._transport: asyncio.Transport | None = None
         self._leave = leave
+        self.enter(Stage.HANDSHAKE)
+
+    @property
+    def holds_request(self) -> bool:
+        """Whether a request came on an idle connection, and has not been read yet."""
+        return self.stage is Stage.IDLE and has_unread_data(self.socket)
 
     def enter(self, stage: Stage) -> None:
         """Begin a stage."""
         self.stage = stage
         self.since = next(_moments)
 
-    def opened(self, transport: asyncio.Transport) -> None:
-        """Begin the connection after its handshake."""
-        self._transport = transport
+    def opened(self, end: Callable[[], object]) -> None:
+        """Begin the connection after its handshake; `end` closes it."""
+        self.end = end
         self.enter(Stage.SILENT)
 
     def leave(self) -> None:
         """Give up the place of a connection that was lost, and forget the connection."""
         self._leave(self)
-        self.stop, self.opening, self._transport = _nothing, None, None
-
-    def end(self) -> None:
-        """Close the connection immediately."""
-        if self._transport is not None:
-            self._transport.abort()
-        elif self.opening is not None:
-            self.opening.cancel()
+        del self.end
 
 
-def _nothing() -> None:
-    """Stop a connection that was lost already."""
-
-
-def _opened(place: Place, opening: asyncio.Task[Any]) -> None:
+def _tried(place: Place, opening: asyncio.Task[Any]) -> None:
     """Forget a connection whose handshake failed or never began: that is not worth a log line."""
     has_failed = opening.cancelled() or opening.exception() is not None
-    if place.stage is not Stage.HANDSHAKE:
-        return
-    if has_failed:
+    if has_failed and place.stage is Stage.HANDSHAKE:
         place.socket.close()
         place.leave()
-    else:
-        place.opened(opening.result()[0])
 
 
 class Acceptor:
@@ -97,8 +85,8 @@ class Acceptor:
 
     When the limit is reached, a new connection replaces one of the client address with the most connections:
     one that has sent no request, else the one idle for longest, else one that is still sending. A flood thus
-    replaces its own connections, and not those of an API server. Connections whose request is being answered
-    stay; if there are only those, new ones wait in the kernel.
+    replaces its own connections, and not those of an API server. Connections whose request is being answered,
+    or was not read yet, stay; if there are only those, new ones wait in the kernel.
     """
 
     def __init__(
@@ -108,7 +96,7 @@ class Acceptor:
         tls: ssl.SSLContext | None,
         limits: Limits,
     ) -> None:
-        """`make` creates the protocol of one connection, which leaves its place when it is lost."""
+        """`make` creates the protocol of one connection, which opens and leaves its place."""
         self._socket = bound
         self.make = make
         self._tls = tls
@@ -133,11 +121,10 @@ class Acceptor:
         return self._accepting
 
     def close(self) -> None:
-        """Stop accepting connections, and stop those that are open."""
+        """Stop accepting connections, and end handshakes."""
         if self._accepting is not None:
             self._accepting.cancel()
-        for place in tuple(self._places):
-            place.stop()
+        self.end(Stage.HANDSHAKE)
 
     async def wait_empty(self) -> None:
         """Wait until no connection is open."""
@@ -145,9 +132,9 @@ class Acceptor:
             self._left.clear()
             await self._left.wait()
 
-    def end(self) -> None:
-        """Close all connections immediately."""
-        for place in tuple(self._places):
+    def end(self, last: Stage = Stage.ANSWER) -> None:
+        """Close all connections immediately, or those up to a stage."""
+        for place in [place for place in self._places if place.stage <= last]:
             place.end()
 
     async def _accept(self) -> None:
@@ -179,8 +166,9 @@ class Acceptor:
         connecting = self._loop.connect_accepted_socket(
             partial(self.make, place), accepted, ssl=self._tls, ssl_handshake_timeout=seconds
         )
-        place.opening = self._loop.create_task(connecting)
-        place.opening.add_done_callback(partial(_opened, place))
+        opening = self._loop.create_task(connecting)
+        opening.add_done_callback(partial(_tried, place))
+        place.end = opening.cancel
 
     def _leave(self, place: Place) -> None:
         self._places.pop(place, None)
@@ -193,21 +181,18 @@ class Acceptor:
         of_address = Counter(place.address for place in self._places)
         ended = min(
             (place for place in self._places if place.stage is not Stage.ANSWER),
-            key=lambda place: (-of_address[place.address], place.stage, place.since),
+            key=lambda place: (-of_address[place.address], place.holds_request, place.stage, place.since),
             default=None,
         )
-        if ended is None:
+        if ended is None or ended.holds_request:
             return False
         self._leave(ended)
         ended.end()
-        self._warn(ended.address)
-        return True
-
-    def _warn(self, address: str) -> None:
-        now = self._loop.time()
-        if now - self._warned_at >= _SECONDS_BETWEEN_WARNINGS:
-            self._warned_at = now
+        if self._loop.time() - self._warned_at >= _SECONDS_BETWEEN_WARNINGS:
+            self._warned_at = self._loop.time()
             self._log.warning(
                 "connection limit of a port reached: closing connections of the address that has the most",
-                port=self._socket.getsockname()[1], connections=self._limits.connections, address=address,
+                port=self._socket.getsockname()[1], connections=self._limits.connections,
+                address=ended.address,
             )  # fmt: skip
+        return True

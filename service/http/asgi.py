@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from starlette.types import Scope, Send
 
@@ -12,7 +13,7 @@ JSON = (b"content-type", b"application/json")
 TEXT = (b"content-type", b"text/plain; charset=utf-8")
 
 ON_LOST = "on lost"
-"""Key of a scope's state: a set of functions that are called when the connection is lost."""
+"""Key of a scope's state: a set of tasks that are cancelled, and removed, when the connection is lost."""
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -27,20 +28,13 @@ async def send_whole(send: Send, status: int, headers: Headers, body: bytes) -> 
 @contextmanager
 def while_connected(scope: Scope) -> Iterator[None]:
     """Cancel the current task's work inside when the client leaves; the task continues after it."""
-    on_lost: set[Callable[[], object]] = scope["state"][ON_LOST]
-    task, has_left = asyncio.current_task(), False
-
-    def leave() -> None:
-        nonlocal has_left
-        has_left = True
-        if task is not None:
-            task.cancel()
-
-    on_lost.add(leave)
+    on_lost: set[asyncio.Task[Any] | None] = scope["state"][ON_LOST]
+    task = asyncio.current_task()
+    on_lost.add(task)
     try:
         yield
     except asyncio.CancelledError:
-        if not has_left:
+        if task in on_lost:
             raise
     finally:
-        on_lost.discard(leave)
+        on_lost.discard(task)

@@ -7,24 +7,26 @@ of the transport and of the parser.
 from __future__ import annotations
 
 import asyncio
+import socket
+import ssl
 from asyncio import TimerHandle, Transport
 from collections.abc import Callable, Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import Any, NoReturn
 
 import uvicorn
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from service.http.acceptor import Place, Stage
+from service.http.acceptor import Acceptor, Place, Stage
 from service.http.asgi import ON_LOST
-from service.http.buffered_bytes import BufferedBytes
-from service.http.limits import Limits
+from service.http.limits import BufferedBytes, Limits
 from service.http.sockets import has_unread_data
+from service.log import get_logger
 
-_RETRY = b"retry-after: 1\r\n"
-"""Makes an API server retry its request by itself, within its own timeout."""
-_CROWDED = "too many large requests are in progress: retry"
+DRAIN_SECONDS = 20
+"""For requests in progress, after new connections are refused."""
 _STRANGER = "your certificate is not valid for any name that this port admits: use the webhook's"
 _UNREAD_SECONDS = 0.1
 """Time after which data that waits in the kernel has certainly been read."""
@@ -44,36 +46,55 @@ def is_admitted(certificate: Mapping[str, Any] | None, names: frozenset[str] | N
     return names is None or not held.isdisjoint(map(str.lower, names))
 
 
-class Terms:
-    """What all connections of a listener share.
+class Server:
+    """Serves one listener.
 
     Args:
         app: answers requests.
+        bound: the listener's socket.
+        tls: None for plain HTTP.
         limits: what a client can use.
         held: the requests that this process holds.
         clients: a client's certificate must be valid for one of these names; None admits all.
     """
 
-    def __init__(
-        self, app: ASGIApp, limits: Limits, held: BufferedBytes, clients: frozenset[str] | None
+    def __init__(  # noqa: PLR0913 the fields of a listener
+        self,
+        app: ASGIApp,
+        bound: socket.socket,
+        tls: ssl.SSLContext | None,
+        *,
+        limits: Limits,
+        held: BufferedBytes,
+        clients: frozenset[str] | None,
     ) -> None:
         self.app = app
         self.limits = limits
         self.held = held
         self.clients = clients
         self.is_closing = False
-        """Whether every answer ends its connection."""
+        """Whether the answer to each further request ends its connection."""
         # A connection has its own idle time, which must end first.
         self.config = uvicorn.Config(
             app, interface="asgi3", ws="none", lifespan="off", log_config=None, log_level="error",
             access_log=False, proxy_headers=False, timeout_keep_alive=_DAY_SECONDS,
         )  # fmt: skip
         self.state = uvicorn.Server(self.config).server_state
+        self.acceptor = Acceptor(bound, partial(Connection, self), tls, limits)
 
-    @property
-    def running(self) -> set[asyncio.Task[None]]:
-        """Tasks that answer requests."""
-        return self.state.tasks
+    async def stop(self) -> None:
+        """Refuse new connections, and end those that are open after their answers."""
+        self.is_closing = True
+        self.acceptor.close()
+        for connection in tuple(self.state.connections):
+            connection.shutdown()
+        try:
+            async with asyncio.timeout(DRAIN_SECONDS):
+                await self.acceptor.wait_empty()
+                await asyncio.gather(*self.state.tasks, return_exceptions=True)
+        except TimeoutError:
+            get_logger("connections").error("answers took too long", connections=self.acceptor.count)
+            self.acceptor.end()
 
 
 class Connection(HttpToolsProtocol):
@@ -91,22 +112,19 @@ class Connection(HttpToolsProtocol):
     Then the connection closes. Once an answer has begun, the client gets no second one.
     """
 
-    def __init__(self, terms: Terms, place: Place) -> None:
-        self._lost_calls: set[Callable[[], object]] = set()
-        super().__init__(terms.config, terms.state, {ON_LOST: self._lost_calls})
+    def __init__(self, server: Server, place: Place) -> None:
+        self._lost: set[asyncio.Task[Any]] = set()
+        """Tasks to cancel when the connection is lost."""
+        super().__init__(server.config, server.state, {ON_LOST: self._lost})
         self.app = self._answer
         # Otherwise the parser skips, without limit, what follows a request that ends its connection.
         self.parser.set_dangerous_leniencies(lenient_data_after_close=False)
-        self._terms = terms
-        self._limits = terms.limits
+        self._server = server
+        self._limits = server.limits
         self._place = place
-        self._received = self._head_bytes = 0
-        """Of the request, so far."""
+        self._received = 0
+        """Bytes of the request, so far."""
         self._refusal = 400, "this is no HTTP request"
-        self._is_answering = False
-        """Whether an answer has begun, and is not whole."""
-        self._is_last = False
-        """Whether the connection closes after the answer."""
         self._is_over = False
         """Whether the connection is lost or refused."""
         self._timer: TimerHandle | None = None
@@ -117,9 +135,8 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override] # TCP has only these
         """Wait for the first request."""
         super().connection_made(transport)
-        self._place.opened(transport)
-        self._place.stop = self._stop
-        self._is_admitted = is_admitted(transport.get_extra_info("peercert"), self._terms.clients)
+        self._place.opened(transport.abort)
+        self._is_admitted = is_admitted(transport.get_extra_info("peercert"), self._server.clients)
         self._expect(self._limits.idle_seconds, self._end_idle)
 
     def data_received(self, data: bytes) -> None:
@@ -130,8 +147,15 @@ class Connection(HttpToolsProtocol):
             self._received = 0
         self._received += len(data)
         super().data_received(data)
-        if not self._is_over:
-            self._limit()
+        if self._is_over:
+            return
+        stage = self._place.stage
+        if stage is Stage.HEAD and self._received > self._limits.head_bytes:
+            self._refuse(431, f"a head over {self._limits.head_bytes} bytes")
+        elif stage >= Stage.BODY and self._received > self._limits.small_bytes:
+            self._server.held.hold(self._shed, self._received, whole=stage is Stage.ANSWER)
+        if stage in (Stage.HEAD, Stage.BODY) and self._timer is None:
+            self._expect(self._limits.head_seconds, self._late_head)
 
     def pause_writing(self) -> None:
         """Give a client that does not read its answer some time to do so."""
@@ -143,12 +167,12 @@ class Connection(HttpToolsProtocol):
         """Continue."""
         super().resume_writing()
         if self._place.stage is Stage.ANSWER and not self._is_over and not self.transport.is_closing():
-            self._expect_nothing()
+            self._expect(None)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 the reason does not matter
         """Release everything; what refers to the connection would keep 256 KiB of TLS buffer."""
         self._hang_up()
-        self._expect_nothing()
+        self._expect(None)
         del self.app
         self._place.leave()
 
@@ -162,24 +186,18 @@ class Connection(HttpToolsProtocol):
             self._stop_parser(403, _STRANGER)
         super().on_message_begin()
         self._place.enter(Stage.HEAD)
-        self._head_bytes = 0
-        self._expect_nothing()
-
-    def on_url(self, url: bytes) -> None:
-        """Count a part of the request line."""
-        self._head_bytes += len(url)
-        super().on_url(url)
+        self._expect(None)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Count a header, also one after a chunked body."""
-        self._head_bytes += len(name) + len(value) + len(": \r\n")
         super().on_header(name, value)
         if len(self.headers) > self._limits.headers:
             self._stop_parser(431, f"over {self._limits.headers} headers")
 
     def on_headers_complete(self) -> None:
         """Let the app start, unless the head is too large."""
-        if self._head_bytes > self._limits.head_bytes:
+        size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+        if size > self._limits.head_bytes:
             self._stop_parser(431, f"a head over {self._limits.head_bytes} bytes")
         super().on_headers_complete()
         self._place.enter(Stage.BODY)
@@ -188,10 +206,10 @@ class Connection(HttpToolsProtocol):
         """Give the app time to answer."""
         super().on_message_complete()
         self._place.enter(Stage.ANSWER)
-        self._expect_nothing()
-        if self.parser.should_upgrade() or not self.parser.should_keep_alive():
+        self._expect(None)
+        if self._server.is_closing or self.parser.should_upgrade() or not self.parser.should_keep_alive():
             # Also if a trailer says so: the parser accepts nothing more.
-            self._is_last = True
+            self.cycle.keep_alive = False
 
     def _stop_parser(self, status: int, text: str) -> NoReturn:
         self._refusal = status, text
@@ -204,58 +222,38 @@ class Connection(HttpToolsProtocol):
     # What answers
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run the app, and follow its answer."""
         # The next request may begin before the app returns.
         cycle = self.cycle
-
-        async def relay(message: Message) -> None:
-            if message["type"] == "http.response.start" and not self._is_over:
-                self._begin_answer()
-            await send(message)
-
         try:
-            await self._terms.app(scope, receive, relay)
+            await self._server.app(scope, receive, send)
         finally:
             if not cycle.response_complete and not self._is_over:
                 # uvicorn answers 500 if it can, and closes.
                 self._expect(self._limits.unread_seconds, self.transport.abort)
 
-    def _begin_answer(self) -> None:
-        self._is_answering = True
-        if self._place.stage is not Stage.ANSWER:
-            # The rest of the request's body is not wanted.
-            self._is_last = True
-            self._place.enter(Stage.ANSWER)
-            self._expect_nothing()
-        if self._is_last or self._terms.is_closing:
-            self.cycle.keep_alive = False
-
     def on_response_complete(self) -> None:
-        """Wait for the next request, or close."""
+        """Wait for the next request, or close, also if the rest of the request is not wanted."""
         super().on_response_complete()
         if self._is_over:
             return
-        self._is_answering = False
-        self._terms.held.release(self._shed)
-        if self._is_last or self.transport.is_closing():
+        self._server.held.release(self._shed)
+        if self._place.stage is not Stage.ANSWER or self.transport.is_closing():
             self._close()
         else:
             self._place.enter(Stage.IDLE)
             self._expect(self._limits.idle_seconds, self._end_idle)
 
-    def _limit(self) -> None:
-        """Limit a request that is incomplete or waits for its answer."""
-        stage = self._place.stage
-        if stage is Stage.HEAD and self._received > self._limits.head_bytes:
-            self._refuse(431, f"a head over {self._limits.head_bytes} bytes")
-        elif stage >= Stage.BODY and self._received > self._limits.small_bytes:
-            self._terms.held.hold(self._shed, self._received, whole=stage is Stage.ANSWER)
-        if stage in (Stage.HEAD, Stage.BODY) and self._timer is None:
-            self._expect(self._limits.head_seconds, self._late_head)
+    def shutdown(self) -> None:
+        """Close soon if no request is in progress, else after its answer."""
+        if self._place.stage < Stage.BODY:
+            self._end_idle()
+        else:
+            self.cycle.keep_alive = False
 
     def _shed(self) -> None:
-        """Answer the request that is arriving with 503: an API server retries after a second."""
-        self._refuse(503, _CROWDED, _RETRY)
+        """Answer the request that is arriving with 503."""
+        # An API server retries its request by itself, within its own timeout.
+        self._refuse(503, "too many large requests are in progress: retry", b"retry-after: 1\r\n")
 
     def _late_head(self) -> None:
         if self._place.stage is Stage.HEAD:
@@ -269,21 +267,11 @@ class Connection(HttpToolsProtocol):
         else:
             self._shed()
 
-    def _expect(self, seconds: float, otherwise: Callable[[], None]) -> None:
+    def _expect(self, seconds: float | None, otherwise: Callable[[], None] = lambda: None) -> None:
         """Call `otherwise` after `seconds`, unless something else is expected by then, or nothing."""
-        self._expect_nothing()
-        self._timer = self.loop.call_later(seconds, otherwise)
-
-    def _expect_nothing(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
-
-    def _stop(self) -> None:
-        """Close soon if no request is in progress, else after its answer."""
-        self._is_last = True
-        if self._place.stage < Stage.BODY:
-            self._end_idle()
+        self._timer = None if seconds is None else self.loop.call_later(seconds, otherwise)
 
     def _end_idle(self) -> None:
         """Close, unless the kernel already holds a request: that one is answered first."""
@@ -294,7 +282,9 @@ class Connection(HttpToolsProtocol):
 
     def _refuse(self, status: int, text: str, header: bytes = b"") -> None:
         """Answer the request in place of the app, unless an answer has begun, and close."""
-        if not self._is_over and not self._is_answering:
+        cycle: Any = self.cycle  # None before the first request
+        is_answering = cycle and cycle.response_started and not cycle.response_complete
+        if not self._is_over and not is_answering:
             phrase = HTTPStatus(status).phrase.encode()
             self.transport.write(
                 b"HTTP/1.1 %d %b\r\n%bcontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n"
@@ -307,11 +297,11 @@ class Connection(HttpToolsProtocol):
         """End the request for uvicorn and the app."""
         if not self._is_over:
             self._is_over = True
-            self._terms.held.release(self._shed)
+            self._server.held.release(self._shed)
             # Without an exception, uvicorn ends its own timer too.
             super().connection_lost(None)
-            for call in tuple(self._lost_calls):
-                call()
+            while self._lost:
+                self._lost.pop().cancel()
 
     def _close(self) -> None:
         """Close when everything is sent; abort a client that does not read it, or not answer TLS's end."""

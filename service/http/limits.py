@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 KIB = 1024
@@ -35,3 +36,37 @@ class Limits:
     """Of unanswered requests, over all connections of a process."""
     small_bytes: int = SMALL_BYTES
     """Requests up to this size are not counted, so a large body never displaces a small one."""
+
+
+class BufferedBytes:
+    """The total size of the unanswered requests that a process holds.
+
+    The request that has been arriving for the longest time is dropped when the limit is reached. An API
+    server sends a body at once; a client that sends slowly or never ends is dropped first.
+    """
+
+    def __init__(self, limit: int) -> None:
+        """`limit` is in bytes."""
+        self._limit = limit
+        self._held: dict[Callable[[], None], tuple[int, bool]] = {}
+        """Bytes, and whether the request is whole; in the order in which they started."""
+
+    @property
+    def total(self) -> int:
+        """Bytes held now."""
+        return sum(size for size, _ in self._held.values())
+
+    def hold(self, shed: Callable[[], None], size: int, *, whole: bool) -> None:
+        """Record `size` bytes of one request; a `whole` one only waits for its answer.
+
+        May drop other requests, or this one. `shed` drops this one; it also identifies it.
+        """
+        self._held[shed] = size, whole
+        while shed in self._held and self.total > self._limit:
+            oldest = next((each for each, (_, is_whole) in self._held.items() if not is_whole), shed)
+            self.release(oldest)
+            oldest()
+
+    def release(self, shed: Callable[[], None]) -> None:
+        """Forget a request that was answered or lost."""
+        self._held.pop(shed, None)

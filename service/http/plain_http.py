@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
+from collections import Counter
 from http import HTTPStatus
 
-from service.http.acceptor import Acceptor, Place
 from service.http.limits import KIB, Limits
 from service.http.sockets import bind
 from service.probes import TEXT, ProbeResponse, Probes
@@ -19,35 +18,41 @@ HEAD_SECONDS = 5.0
 class PlainHttp:
     """Answers GET and HEAD of /livez, /readyz and /metrics, one request per connection.
 
-    It has the same connection limit as every other port, and enforces it in the same way.
+    It has the same connection limit as every other port: a connection beyond it replaces the oldest one of
+    the address that has the most.
     """
 
     def __init__(self, probes: Probes) -> None:
-        self._paths = {"/livez": probes.livez, "/readyz": probes.readyz, "/metrics": probes.metrics}
+        self._paths = probes.paths
         self._limits = Limits()
-        self._acceptor: Acceptor | None = None
+        self._open: dict[asyncio.StreamWriter, str] = {}
+        """Addresses of the open connections, the oldest first."""
+        self._server: asyncio.Server | None = None
 
-    def start(self, host: str, port: int) -> int:
+    async def start(self, host: str, port: int) -> int:
         """Listen, and return the port; 0 takes a free one.
 
         Raises:
             OSError: the address is not available.
         """
         bound = bind(host, port)
-        self._acceptor = Acceptor(bound, self._protocol, None, self._limits)
-        _ = self._acceptor.start()
+        self._server = await asyncio.start_server(self._serve, sock=bound, limit=MAX_HEAD)
         return int(bound.getsockname()[1])
 
     def close(self) -> None:
-        """Stop listening."""
-        if self._acceptor is not None:
-            self._acceptor.close()
+        """Stop listening, and end open connections."""
+        if self._server is not None:
+            self._server.close()
+        for writer in self._open:
+            writer.transport.abort()
 
-    def _protocol(self, place: Place) -> asyncio.Protocol:
-        reader = asyncio.StreamReader(limit=MAX_HEAD)
-        return asyncio.StreamReaderProtocol(reader, partial(self._serve, place))
-
-    async def _serve(self, place: Place, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._open) >= self._limits.connections:
+            ((most, _),) = Counter(self._open.values()).most_common(1)
+            ended = next(each for each, address in self._open.items() if address == most)
+            del self._open[ended]
+            ended.transport.abort()
+        self._open[writer] = (writer.get_extra_info("peername") or [""])[0]
         try:
             async with asyncio.timeout(HEAD_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -59,21 +64,20 @@ class PlainHttp:
             pass
         finally:
             writer.transport.abort()
-            place.leave()
+            self._open.pop(writer, None)
 
     def _response(self, head: bytes) -> bytes:
         method, _, rest = head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
-        answer = self._answer(method, rest.partition(" ")[0].partition("?")[0])
+        path = rest.partition(" ")[0].partition("?")[0]
+        if method not in {"GET", "HEAD"}:
+            answer = ProbeResponse(405, TEXT, b"use GET\n")
+        elif path not in self._paths:
+            answer = ProbeResponse(404, TEXT, f"use {', '.join(self._paths)}\n".encode())
+        else:
+            answer = self._paths[path]()
         text = (
             f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}\r\n"
             f"content-type: {answer.content_type}\r\ncontent-length: {len(answer.body)}\r\n"
             "connection: close\r\n\r\n"
         )
         return text.encode("latin-1") + (b"" if method == "HEAD" else answer.body)
-
-    def _answer(self, method: str, path: str) -> ProbeResponse:
-        if method not in {"GET", "HEAD"}:
-            return ProbeResponse(405, TEXT, b"use GET\n")
-        if path not in self._paths:
-            return ProbeResponse(404, TEXT, f"use {', '.join(self._paths)}\n".encode())
-        return self._paths[path]()

@@ -9,19 +9,12 @@ import socket
 import ssl
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Literal
 
 import uvloop
 
-from service.http.acceptor import Acceptor
-from service.http.buffered_bytes import BufferedBytes
-from service.http.connection import Connection, Terms
-from service.http.limits import Limits
-from service.log import get_logger
-
-DRAIN_SECONDS = 20
-"""For requests in progress, after new connections are refused."""
+from service.http.connection import Server
+from service.http.limits import BufferedBytes, Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,27 +29,6 @@ class Listener:
     limits: Limits = field(default_factory=Limits)
     role: Literal["health", "page"] | None = None
     """The purpose of a listener that is not the process's own."""
-
-
-class Server:
-    """Serves one listener; `held` is shared by those of a process."""
-
-    def __init__(self, listener: Listener, held: BufferedBytes) -> None:
-        self.terms = Terms(listener.app, listener.limits, held, listener.clients)
-        self.acceptor = Acceptor(
-            listener.socket, partial(Connection, self.terms), listener.tls, listener.limits
-        )
-
-    async def stop(self) -> None:
-        """Refuse new connections, and end those that are open after their answers."""
-        self.acceptor.close()
-        try:
-            async with asyncio.timeout(DRAIN_SECONDS):
-                await self.acceptor.wait_empty()
-                await asyncio.gather(*self.terms.running, return_exceptions=True)
-        except TimeoutError:
-            get_logger("connections").error("answers took too long", connections=self.acceptor.count)
-            self.acceptor.end()
 
 
 async def serve(  # noqa: PLR0913 all by name
@@ -79,7 +51,10 @@ async def serve(  # noqa: PLR0913 all by name
     for number in signals:
         loop.add_signal_handler(number, stopping.set)
     held = BufferedBytes(min(listener.limits.held_bytes for listener in listeners))
-    servers = [Server(listener, held) for listener in listeners]
+    servers = [
+        Server(each.app, each.socket, each.tls, limits=each.limits, held=held, clients=each.clients)
+        for each in listeners
+    ]
     tasks = [asyncio.ensure_future(coroutine) for coroutine in background]
     tasks += [server.acceptor.start() for server in servers]
     on_started()
@@ -88,21 +63,17 @@ async def serve(  # noqa: PLR0913 all by name
     on_stopping()
     for server in servers:
         # Otherwise the connection could close under a client's next request.
-        server.terms.is_closing = True
+        server.is_closing = True
     if stopping.is_set():
-        await _delay(stopping, stop_delay_seconds)
+        stopping.clear()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stopping.wait(), stop_delay_seconds)
     ended = [task for task in tasks if task.done()]
     for task in (waiting, *tasks):
         task.cancel()
     await asyncio.gather(*(server.stop() for server in servers))
     for task in ended:
         task.result()
-
-
-async def _delay(stopping: asyncio.Event, seconds: float) -> None:
-    stopping.clear()
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(stopping.wait(), seconds)
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import array
-import fcntl
 import socket
-import termios
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -30,9 +27,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 def has_unread_data(connected: socket.socket) -> bool:
     """Return whether the kernel holds unread data from a client."""
-    count = array.array("i", [0])
     try:
-        fcntl.ioctl(connected.fileno(), termios.FIONREAD, count)
-    except (OSError, ValueError):
-        return False  # it is closed
-    return count[0] > 0
+        return bool(connected.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+    except OSError:
+        return False

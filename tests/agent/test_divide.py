@@ -6,8 +6,7 @@ from typer.testing import CliRunner
 from agent.divide import is_card_name, is_divided
 from agent.gpu import Gpu
 from cli.app import app
-from tests.agent.support.kubelet import kubelet_in
-from tests.agent.support.node import POOLED, card, node_folder, node_with, ready, running, until
+from tests.agent.support.node import POOLED, card, node_with, ready, running, until_says
 
 LARGE = Gpu(3, "GPU-c0ffee-1", "NVIDIA A100-SXM4-80GB", 81920)
 
@@ -41,13 +40,12 @@ def test_what_names_no_card_ends_the_command_with_what_to_write(text):
 
 
 async def test_only_the_named_cards_are_offered():
-    whole, large = card(0), card(1, 81920, name="NVIDIA A100-SXM4-80GB")
-    with node_folder(divide=("A100-80*",)) as node:
-        node.write_gpus(whole, large)
+    cards = card(0), card(1, 81920, name="NVIDIA A100-SXM4-80GB")
+    async with node_with(*cards, divide=("A100-80*",)) as (node, kubelet):
         node.write_card_names("GPU-1")  # of one that stays whole no name is needed
-        async with kubelet_in(node.root) as kubelet, running(node) as process:
+        async with running(node) as process:
             await kubelet.until_offered("nvidia.com/gpu-1")
-            await until(lambda: process.state.missing is None)
+            await until_says(process, None)
             assert kubelet.devices.keys() == {"nvidia.com/gpu-1"}
 
 
@@ -56,6 +54,6 @@ async def test_a_pool_has_one_name_for_all_cards_so_that_none_can_stay_whole():
         node_with(card(0), card(1), divide=("0",)) as (node, kubelet),
         running(node, POOLED) as process,
     ):
-        await until(lambda: process.state and "use mode per-gpu" in (process.state.missing or ""))
+        await until_says(process, "use mode per-gpu")
         assert (await ready(process)).status_code == 503
         assert kubelet.devices == {}

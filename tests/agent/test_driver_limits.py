@@ -3,7 +3,6 @@
 import contextlib
 import json
 import shutil
-import subprocess
 
 import grpc
 import msgspec
@@ -12,8 +11,7 @@ import pytest
 from agent.cdi_reader import LIMIT_HOOK
 from agent.settings import LimiterPart
 from testbed.nvidia.cards import LIMITS_OFFERED, LIMITS_UNKNOWN
-from tests.agent.support.kubelet import kubelet_in
-from tests.agent.support.node import PER_GPU, card, ids, node_folder, running, until
+from tests.agent.support.node import PER_GPU, card, ids, node_with, run_hook, running, until, until_says
 
 NAME = "nvidia.com/gpu-0"
 NO_LIMITER = msgspec.structs.replace(PER_GPU, limiter=LimiterPart("none", (("A", "b"),)))
@@ -22,12 +20,13 @@ NO_LIMITER = msgspec.structs.replace(PER_GPU, limiter=LimiterPart("none", (("A",
 @contextlib.asynccontextmanager
 async def limited(*, can=True, hook=LIMIT_HOOK, policy=PER_GPU, **options):
     """A node with an agent whose driver can limit or cannot, under a toolkit with a hook."""
-    with node_folder(**options) as node:
-        node.write_gpus(card(0, 40960), card(1, 81920), limits=LIMITS_OFFERED if can else LIMITS_UNKNOWN)
+    cards = card(0, 40960), card(1, 81920)
+    async with node_with(*cards, **options) as (node, kubelet):
+        node.write_gpus(*cards, limits=LIMITS_OFFERED if can else LIMITS_UNKNOWN)
         node.take_control_groups_of_version_2()
         node.write_card_names("GPU-0", "GPU-1", hook=hook)
-        async with kubelet_in(node.root) as kubelet, running(node, policy) as process:
-            await until(lambda: process.state is not None and process.state.missing is None)
+        async with running(node, policy) as process:
+            await until_says(process, None)
             yield node, kubelet, process
 
 
@@ -42,123 +41,81 @@ def metrics(process):
     return [value(f"fraction_injector_agent_driver_limits{end}") for end in ("_offered", "")]
 
 
-def ended_hook(hook, state):
-    """Run a hook as a runtime runs it."""
-    return subprocess.run(
-        hook["args"],
-        executable=hook["path"],
-        env=dict(each.split("=", 1) for each in hook["env"]),
-        input=state,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def run_hook(hook, state):
-    """What the program of a hook was shown."""
-    ended = ended_hook(hook, state)
+def shown_by(hook, **state):
+    """What the program of a hook was shown: the process ID, its arguments, and the container's variables."""
+    ended = run_hook(hook, {"pid": 4711, "bundle": "/", **state})
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)
 
 
 async def test_the_toolkits_program_gets_the_share_of_the_card_whatever_the_pod_says(tmp_path):
-    pods = tmp_path / "pods"
-    pods.mkdir()
     said = {"process": {"env": ["NVIDIA_GPU_MEMORY_LIMIT=999999", "NVIDIA_GPU_MEMORY_REQUEST=0"]}}
-    (pods / "config.json").write_text(json.dumps(said))
-    state = {
-        "ociVersion": "1.2.0",
-        "id": "a" * 64,
-        "status": "creating",
-        "pid": 4711,
-        "bundle": str(pods),
-        # What a pod's author writes comes as a text in a text.
-        "annotations": {"note": f'"bundle":"{pods}"', "more": 'x|y\\"&'},
-    }
-
+    (tmp_path / "config.json").write_text(json.dumps(said))
+    # What a pod's author writes comes as a text in a text.
+    notes = {"note": f'"bundle":"{tmp_path}"', "more": 'x|y\\"&'}
+    state = {"id": "a" * 64, "status": "creating", "bundle": str(tmp_path), "annotations": notes}
     async with limited() as (node, _kubelet, _process):
         for index, mib in ((0, 15360), (1, 30720)):
             [hook] = hooks_of(node, index, 3)
             assert hook["hookName"] == "createRuntime"
             assert "NVIDIA_CTK_DEBUG=false" in hook["env"]
-            for separators in ((",", ":"), (", ", ": ")):
-                text = json.dumps(state, separators=separators)
-                pid, arguments, environment = run_hook(hook, text)
-                assert (pid, arguments) == (4711, [LIMIT_HOOK, "--gpu-id", f"GPU-{index}"])
-                # What is requested would be added to dmem.min of every group above, and never taken back.
-                assert environment == ["NVIDIA_GPU_MEMORY_REQUEST=0", f"NVIDIA_GPU_MEMORY_LIMIT={mib}"]
+            pid, arguments, environment = shown_by(hook, **state)
+            assert (pid, arguments) == (4711, [LIMIT_HOOK, "--gpu-id", f"GPU-{index}"])
+            # What is requested would be added to dmem.min of every group above, and never taken back.
+            assert environment == ["NVIDIA_GPU_MEMORY_REQUEST=0", f"NVIDIA_GPU_MEMORY_LIMIT={mib}"]
 
 
-NOT_LIMITED = {
-    "nobody asks for it": ({"driver_limits": "false"}, [1, 0], "None"),
-    "no shell": ({"node_root": "/nowhere"}, [1, 0], "not used: the node has no /usr/bin/sh"),
-    "an older driver": ({"can": False}, [0, 0], "GPU 0: nvmlDeviceGetMemoryLimits_v1: Function Not Found"),
-    "an older toolkit": ({"hook": "update-ldcache"}, [1, 0], "container toolkit 1.20.1 or newer has it"),
-    "no limiter": ({"policy": NO_LIMITER}, [1, 0], "a policy with a limiter"),
-}
-
-
-@pytest.mark.parametrize("why", NOT_LIMITED)
-async def test_where_no_hook_is_written_the_node_says_why(why):
-    options, reported, said = NOT_LIMITED[why]
+@pytest.mark.parametrize(
+    ("options", "reported", "said"),
+    [
+        ({"driver_limits": "false"}, [1, 0], "None"),
+        ({"node_root": "/nowhere"}, [1, 0], "not used: the node has no /usr/bin/sh"),
+        ({"can": False}, [0, 0], "GPU 0: nvmlDeviceGetMemoryLimits_v1: Function Not Found"),
+        ({"hook": "update-ldcache"}, [1, 0], "container toolkit 1.20.1 or newer has it"),
+        ({"policy": NO_LIMITER}, [1, 0], "a policy with a limiter"),
+    ],
+)
+async def test_where_no_hook_is_written_the_node_says_why(options, reported, said):
     async with limited(**options) as (node, _, process):
         assert said in str(process.state.driver_limits)
         assert metrics(process) == reported
         assert hooks_of(node, 0, 3) == []
 
 
-async def test_before_the_cards_cdi_devices_are_read_no_toolkit_is_said_to_be_too_old():
-    with node_folder() as node:
-        node.write_gpus(card(0, 40960), limits=LIMITS_OFFERED)
-        node.take_control_groups_of_version_2()
-        async with running(node) as process:
-            await until(lambda: process.state is not None and process.state.driver_limits)
-            assert process.state.driver_limits == "not used: the cards' CDI devices are not read yet"
-
-
-SPOILED = {
-    "gone": None,
-    "the limit and no JSON": '{"ociVersion":"1.0.2","process":{"env":["NVIDIA_GPU_MEMORY_LIMIT=15360"',
-    "of another share": '{"ociVersion":"1.0.2","process":{"env":["NVIDIA_GPU_MEMORY_LIMIT=153600"]}}',
-    "shell": '"; exit 0; echo "',
-}
-
-
-@pytest.mark.parametrize("how", SPOILED)
-async def test_without_the_file_that_names_the_limit_the_container_does_not_start(how):
+@pytest.mark.parametrize(
+    "spoiled",
+    [
+        None,
+        '{"ociVersion":"1.0.2","process":{"env":["NVIDIA_GPU_MEMORY_LIMIT=15360"',
+        '{"ociVersion":"1.0.2","process":{"env":["NVIDIA_GPU_MEMORY_LIMIT=153600"]}}',
+        '"; exit 0; echo "',
+    ],
+    ids=["gone", "the limit and no JSON", "of another share", "shell"],
+)
+async def test_without_the_file_that_names_the_limit_the_container_does_not_start(spoiled):
     async with limited() as (node, _kubelet, _process):
         [hook] = hooks_of(node, 0, 3)
         file = node.root / "state" / "driver-limits" / "15360" / "config.json"
-        file.unlink()
-        if SPOILED[how] is not None:
-            file.write_text(SPOILED[how])
-        ended = ended_hook(hook, json.dumps({"pid": 4711, "bundle": "/"}))
+        file.write_text(spoiled) if spoiled is not None else file.unlink()
+        ended = run_hook(hook, {"pid": 4711, "bundle": "/"})
         assert ended.returncode != 0
         [line] = ended.stderr.splitlines()
         assert f"{file} is gone or changed" in line
         assert len(line.replace(str(node.root), "/var/lib")) <= 200
 
 
-@pytest.mark.parametrize("missing", ["file", "folder"])
-async def test_the_agent_puts_the_file_back_before_a_container_starts(missing):
+async def test_the_agent_puts_the_file_back_before_a_container_starts_and_without_it_none_starts():
     async with limited() as (node, kubelet, _process):
         await kubelet.allocate(NAME, *ids(0, 0, 1, 2))
         folder = node.root / "state" / "driver-limits"
-        if missing == "file":
-            (folder / "15360" / "config.json").write_text("{}")
-        else:
-            shutil.rmtree(folder)
-        await kubelet.pre_start(NAME, *ids(0, 0, 1, 2))
         [hook] = hooks_of(node, 0, 3)
-        shown = run_hook(hook, json.dumps({"pid": 4711, "bundle": "/"}))
-        assert "NVIDIA_GPU_MEMORY_LIMIT=15360" in shown[2]
-
-
-async def test_a_container_does_not_start_where_the_file_cannot_be_put_back():
-    async with limited() as (node, kubelet, _process):
-        await kubelet.allocate(NAME, *ids(0, 0, 1, 2))
-        folder = node.root / "state" / "driver-limits"
+        for spoil in (
+            lambda: (folder / "15360" / "config.json").write_text("{}"),
+            lambda: shutil.rmtree(folder),
+        ):
+            spoil()
+            await kubelet.pre_start(NAME, *ids(0, 0, 1, 2))
+            assert "NVIDIA_GPU_MEMORY_LIMIT=15360" in shown_by(hook)[2]
         shutil.rmtree(folder)
         folder.write_text("in the way")
         with pytest.raises(grpc.aio.AioRpcError, match=r"driver-limits/.* cannot be written"):
@@ -175,22 +132,15 @@ async def test_a_share_has_the_hook_next_to_its_limiter_and_a_whole_gpu_has_none
         assert process.state.driver_limits == "held"
 
 
-async def test_a_toolkit_that_gets_the_hook_later_limits_containers_from_then_on(monkeypatch):
-    monkeypatch.setattr("agent.card_names.POLL_SECONDS", 0.01)
-
-    async with limited(hook="update-ldcache") as (node, _kubelet, process):
-        node.write_card_names("GPU-0", "GPU-1", hook=LIMIT_HOOK)
-        await until(lambda: metrics(process) == [1, 1])
-        assert hooks_of(node, 0, 3)
-
-
-async def test_specifications_that_cannot_be_written_later_stay_as_they_were(monkeypatch, capfd):
-    monkeypatch.setattr("agent.card_names.POLL_SECONDS", 0.01)
-
-    async with limited(hook="update-ldcache") as (node, kubelet, _process):
-        before = node.specification(0)
-        (node.root / "state" / "driver-limits").write_text("in the way")
+async def test_a_toolkit_that_gets_the_hook_later_limits_containers_from_then_on(monkeypatch, capfd):
+    monkeypatch.setattr("agent.preparation.POLL_SECONDS", 0.01)
+    async with limited(hook="update-ldcache") as (node, kubelet, process):
+        before, in_the_way = node.specification(0), node.root / "state" / "driver-limits"
+        in_the_way.touch()
         node.write_card_names("GPU-0", "GPU-1", hook=LIMIT_HOOK)
         await until(lambda: "our CDI devices are not updated" in capfd.readouterr().err)
-        assert node.specification(0) == before
+        assert node.specification(0) == before, "what cannot be written stays as it was"
         await kubelet.allocate(NAME, "GPU-0::0")
+        in_the_way.unlink()
+        await until(lambda: hooks_of(node, 0, 3) and process.state.driver_limits == "held")
+        assert metrics(process) == [1, 1]

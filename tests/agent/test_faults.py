@@ -9,18 +9,10 @@ from agent.private_folder import NAME
 @pytest.fixture
 def file(tmp_path):
     """Where they are kept."""
-    Faults(tmp_path, "boot").save()
     kept = Faults(tmp_path, "boot")
     kept.set("GPU-0", Fault(79))
     kept.save()
     return tmp_path / NAME / FILE
-
-
-def test_without_a_boot_id_nothing_is_stored(tmp_path):
-    faults = Faults(tmp_path, "")
-    faults.set("GPU-0", Fault(79))
-    faults.save()
-    assert not (tmp_path / NAME / FILE).exists()
 
 
 SPOILED = [b"", b"[" * 100_000, b'{"boot": "boot", "faults": []}', b"\xff" * 10]
@@ -37,9 +29,7 @@ def test_a_file_that_says_nothing_is_as_if_it_was_not_there(tmp_path, file, cont
 
 
 def test_a_link_in_its_place_is_not_followed(tmp_path, file, capfd):
-    other = tmp_path / "elsewhere"
-    file.rename(other)
-    file.symlink_to(other)
+    file.symlink_to(file.rename(tmp_path / "elsewhere"))
     assert Faults(tmp_path, "boot").of("GPU-0") is None
     assert "faults of GPUs from before are not known" in capfd.readouterr().err
 
@@ -51,4 +41,5 @@ def test_a_folder_that_cannot_be_written_is_logged_and_the_fault_stays_in_memory
     faults.save()
     faults.save()
     assert faults.of("GPU-0") == Fault(79)
+    Faults(tmp_path, "").save()  # without a boot nothing is stored
     assert capfd.readouterr().err.count("a restart forgets them") == 1

@@ -8,29 +8,23 @@ from agent.files import stamps_of, write_whole
 
 
 def test_a_link_that_leads_nowhere_hides_no_other_file(tmp_path):
-    links = [tmp_path / f"{number}-link" for number in range(0, 40, 2)]
-    files = [tmp_path / f"{number}-file" for number in range(1, 40, 2)]
     # In turns, since a folder lists its files in an order of its own.
-    for link, file in zip(links, files, strict=True):
-        link.symlink_to(tmp_path / "nowhere")
-        file.touch()
-    assert {name for name, *_ in stamps_of([str(tmp_path)])} == set(map(str, files))
+    for number in range(20):
+        (tmp_path / f"{number}-link").symlink_to(tmp_path / "nowhere")
+        (tmp_path / f"{number}-file").touch()
+    assert {name for name, *_ in stamps_of([str(tmp_path)])} == {
+        str(tmp_path / f"{number}-file") for number in range(20)
+    }
 
 
-@pytest.fixture
-def full_disk():
-    """No file may have more than a page."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-@pytest.mark.usefixtures("full_disk")
 def test_what_a_full_disk_did_not_take_is_as_it_was(tmp_path):
-    file = tmp_path / "file.json"
+    file, (soft, hard) = tmp_path / "file.json", resource.getrlimit(resource.RLIMIT_FSIZE)
     write_whole(file, b"before")
-    with pytest.raises(OSError, match="File too large"):
-        write_whole(file, b"x" * 5000)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write_whole(file, b"x" * 5000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert file.read_bytes() == b"before"
     assert list(tmp_path.iterdir()) == [file]

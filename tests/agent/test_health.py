@@ -25,13 +25,13 @@ RESET = GpuCondition(answers=True, recovery="reset of the GPU")
 
 
 @pytest.fixture
-def registry():
-    return CollectorRegistry()
+def state():
+    return AgentState(CARDS)
 
 
 @pytest.fixture
-def state():
-    return AgentState(CARDS)
+def registry():
+    return CollectorRegistry()
 
 
 @pytest.fixture
@@ -45,18 +45,6 @@ def watch_of(state, folder, registry=None, *, boot="first", source=None):
     return HealthWatch(source, state, APPLICATION_XIDS, metrics, Faults(folder, boot))
 
 
-@pytest.mark.parametrize("xid", APPLICATION_XIDS)
-def test_errors_of_programs_do_not_mark_the_gpu(watch, state, xid):
-    watch.take_event(HealthEvent("GPU-0", xid))
-    assert state.unhealthy == {}
-
-
-@pytest.mark.parametrize("xid", [48, 74, 79, 94, 119])
-def test_every_other_xid_marks_only_its_own_gpu(watch, state, xid):
-    watch.take_event(HealthEvent("GPU-1", xid))
-    assert state.unhealthy == {"GPU-1": f"Xid {xid}"}
-
-
 @pytest.mark.parametrize("uuid", [None, "GPU-of-another-node"])
 def test_an_event_of_an_unknown_gpu_is_only_logged(watch, state, uuid, capfd):
     watch.take_event(HealthEvent(uuid, 79))
@@ -64,17 +52,19 @@ def test_an_event_of_an_unknown_gpu_is_only_logged(watch, state, uuid, capfd):
     assert "error of a GPU that is not offered" in capfd.readouterr().err
 
 
-IN_MIG = GpuCondition(answers=True, mig=True)
+IN_MIG, UNWATCHED = GpuCondition(answers=True, mig=True), GpuCondition(answers=True, watch_error="Unknown")
 OFTEN, NEARLY = [WELL] * 100, [WELL] * (GOOD_CHECKS - 1)
 
 
 @pytest.mark.parametrize(
     ("happened", "why"),
     [
+        *[([xid, *OFTEN[:1]], None) for xid in APPLICATION_XIDS],
+        *[([xid], f"Xid {xid}") for xid in (48, 74, 79, 94, 119)],
         ([AWAY], "it does not answer"),
         ([IN_MIG], "it is in MIG mode"),
-        ([GpuCondition(answers=True, watch_error="Unknown")], "its errors cannot be watched: Unknown"),
-        *[([wrong, WELL], None) for wrong in (AWAY, IN_MIG, GpuCondition(answers=True, watch_error="x"))],
+        ([UNWATCHED], "its errors cannot be watched: Unknown"),
+        *[([wrong, WELL], None) for wrong in (AWAY, IN_MIG, UNWATCHED)],
         # An Xid is over once the driver no longer asks for a reset, and not before.
         ([48, RESET], "its driver asks for: reset of the GPU"),
         ([48, RESET, WELL], None),
@@ -102,40 +92,29 @@ def test_a_gpu_is_unhealthy_by_its_xids_and_what_its_driver_answers(watch, state
 
 
 def test_a_driver_without_events_for_a_gpu_is_logged_once(watch, state, registry, capfd):
+    tells = "fraction_injector_agent_gpu_tells_xids", {"gpu": "0", "uuid": "GPU-0"}
     for _ in range(3):
         watch.take_condition(CARDS[0], GpuCondition(answers=True, tells_xids=False))
-    assert state.unhealthy == {}
+    assert (state.unhealthy, registry.get_sample_value(*tells)) == ({}, 0)
     assert capfd.readouterr().err.count("its Xids are not seen") == 1
-    value = registry.get_sample_value
-    assert value("fraction_injector_agent_gpu_tells_xids", {"gpu": "0", "uuid": "GPU-0"}) == 0
     watch.take_condition(CARDS[0], WELL)
-    assert value("fraction_injector_agent_gpu_tells_xids", {"gpu": "0", "uuid": "GPU-0"}) == 1
+    assert registry.get_sample_value(*tells) == 1
 
 
-class Source:
+def source_of(*events):
     """GPUs that are all well, and what happened to them."""
-
-    def __init__(self, *events):
-        self.events = list(events)
-
-    def wait_for_event(self, seconds):
-        return self.events.pop(0) if self.events else None
-
-    def condition_of(self, uuid):
-        return WELL
+    return mock.Mock(wait_for_event=mock.Mock(side_effect=events), condition_of=lambda uuid: WELL)
 
 
-def lived(folder, *events, boot="first", conditions=()):
-    """Have an agent live through events and answers; return what was unhealthy at its start and its end."""
+def lived(folder, *events, boot="first"):
+    """Have an agent live through events; return what was unhealthy at its start and its end."""
     state = AgentState(CARDS)
-    watch = watch_of(state, folder, boot=boot, source=Source(*events))
+    watch = watch_of(state, folder, boot=boot, source=source_of(*events))
     at_start = dict(state.unhealthy)
 
     async def live():
         for _ in events:
             await watch._wait_once()
-        for condition in conditions:
-            watch.take_condition(CARDS[0], condition)
         await watch.check_all()
 
     asyncio.run(live())
@@ -146,13 +125,11 @@ def test_a_fault_outlives_the_agent_and_ends_with_the_boot(tmp_path):
     lived(tmp_path, HealthEvent("GPU-0", 79))
     assert lived(tmp_path) == ({"GPU-0": "Xid 79"}, {"GPU-0": "Xid 79"})
     assert lived(tmp_path, boot="second") == ({}, {})
-    assert lived(tmp_path) == ({"GPU-0": "Xid 79"}, {"GPU-0": "Xid 79"})  # nothing was written in the second
 
 
 def test_a_fault_is_over_when_the_driver_asks_for_no_recovery_any_more_also_for_the_next_agent(tmp_path):
     lived(tmp_path, HealthEvent("GPU-0", 79), HealthEvent("GPU-1", 79))
-    state = AgentState(CARDS)
-    watch = watch_of(state, tmp_path)
+    watch = watch_of(AgentState(CARDS), tmp_path)
     watch.take_condition(CARDS[0], RESET)
     watch._faults.save()
     assert lived(tmp_path) == ({"GPU-0": "Xid 79", "GPU-1": "Xid 79"}, {"GPU-1": "Xid 79"})
@@ -161,9 +138,8 @@ def test_a_fault_is_over_when_the_driver_asks_for_no_recovery_any_more_also_for_
 
 async def test_an_error_of_waiting_marks_no_gpu(state, tmp_path, capfd, monkeypatch):
     monkeypatch.setattr("agent.health.CHECK_SECONDS", 0)
-    source = Source()
-    source.wait_for_event = mock.Mock(side_effect=GpuSourceError("NVML: waiting for events: Unknown Error"))
-    watch = watch_of(state, tmp_path, source=source)
+    failures = [GpuSourceError("NVML: waiting for events: Unknown Error")] * 5
+    watch = watch_of(state, tmp_path, source=source_of(*failures))
     for _ in range(5):
         await watch._wait_once()
     assert state.unhealthy == {}
@@ -179,12 +155,9 @@ class SlowDriver(Nvml):
 
 
 async def test_an_agent_that_starts_offers_no_unhealthy_gpu():
-    async with (
-        node_with(card(0, recovery=pynvml.NVML_GPU_RECOVERY_ACTION_GPU_RESET)) as (node, kubelet),
-        running(node, source=SlowDriver()),
-    ):
-        await kubelet.until(lambda: kubelet.first_devices)
-        assert kubelet.first_devices == {"nvidia.com/gpu-0": dict.fromkeys(ids(0, *range(8)), "Unhealthy")}
+    resets = card(0, recovery=pynvml.NVML_GPU_RECOVERY_ACTION_GPU_RESET)
+    async with node_with(resets) as (node, kubelet), running(node, source=SlowDriver()):
+        assert await kubelet.until_first_offered("nvidia.com/gpu-0") == 0
 
 
 async def test_a_gpu_that_became_unhealthy_after_the_kubelet_chose_it_is_refused():

@@ -1,11 +1,10 @@
 """A limiter's variables and mounts, and which shares one container cannot hold together."""
 
 import msgspec
-from hypothesis import given
-from hypothesis import strategies as st
+import pytest
 
 from agent.gpu import Gpu
-from agent.limits import mounts, refuse_conflict, tmpfs_size, variables
+from agent.limits import mounts, refuse_conflict, variables
 from agent.settings import LimiterPart
 from agent.shares import RefusedError, Share, memory_mib
 from tests.agent.support.node import HAMI, PER_GPU, POOLED
@@ -16,40 +15,29 @@ def share(index, slices, memory=40960):
     return Share(card, slices, memory_mib(card, slices, 8, 0))
 
 
-def refused(shares):
-    """Why the shares cannot be in one container; None if they can."""
-    try:
-        refuse_conflict(shares, PER_GPU)
-    except RefusedError as error:
-        return str(error)
-    return None
-
-
-SHARES = st.lists(
-    st.builds(share, st.integers(0, 15), st.integers(1, 7), st.sampled_from([8192, 40960, 81920])),
-    min_size=1,
-    max_size=6,
-    unique_by=lambda each: each.gpu.index,
+@pytest.mark.parametrize(
+    ("shares", "why"),
+    [
+        (
+            [share(0, 2), share(3, 4)],
+            "CUDA_DEVICE_MEMORY_LIMIT_0 would have to be 10240m for GPU 0 and 20480m for GPU 3",
+        ),
+        ([share(0, 8), share(1, 4)], "GPU 0 is whole, and the limit of the share of GPU 1 would hold it too"),
+    ],
 )
+def test_the_refusal_names_both_gpus_and_what_to_do(shares, why):
+    with pytest.raises(RefusedError, match=f"{why}: ask for equal shares of equal GPUs, or use a container"):
+        refuse_conflict(shares, PER_GPU)
 
 
-@given(SHARES)
-def test_a_container_that_starts_finds_the_limit_of_each_gpu_at_its_place(shares):
-    why = refused(shares)
-    environment = {name: value for each in shares for name, value in variables(each, PER_GPU).items()}
-    amounts = {each.memory_mib for each in shares}
-    assert (why is None) == (len(amounts) == 1)
-    if why is None:
-        for place, each in enumerate(sorted(shares, key=lambda each: each.gpu.index)):
-            assert environment[f"CUDA_DEVICE_MEMORY_LIMIT_{place}"] == f"{each.memory_mib}m"
+def test_whole_gpus_and_shares_of_equal_mib_are_not_refused():
+    refuse_conflict([share(0, 8), share(1, 8)], PER_GPU)
+    refuse_conflict([share(0, 2), share(3, 4, 20480), share(7, 2)], PER_GPU)
 
 
-def test_the_refusal_names_both_gpus_and_what_to_do():
-    why = refused([share(0, 2), share(3, 4)])
-    assert why == (
-        "CUDA_DEVICE_MEMORY_LIMIT_0 would have to be 10240m for GPU 0 and 20480m for GPU 3: ask for equal"
-        " shares of equal GPUs, or use a container for each"
-    )
+def test_each_gpu_has_its_limit_at_every_place_that_it_can_have_in_a_container():
+    limits = {name: value for name, value in variables(share(2, 2), PER_GPU).items() if "LIMIT_" in name}
+    assert limits == {f"CUDA_DEVICE_MEMORY_LIMIT_{place}": "10240m" for place in range(3)}
 
 
 def test_variables_that_speak_of_the_pod_are_left_out():
@@ -58,25 +46,7 @@ def test_variables_that_speak_of_the_pod_are_left_out():
     assert variables(share(0, 4), policy) == {"SLICES": "4/8"}
 
 
-def test_a_whole_gpu_next_to_a_share_is_refused_because_the_shares_limit_would_apply_to_it():
-    why = refused([share(0, 8), share(1, 4)])
-    assert why == (
-        "GPU 0 is whole, and the limit of the share of GPU 1 would hold it too: ask for equal shares of equal"
-        " GPUs, or use a container for each"
-    )
-    assert refused([share(0, 8), share(1, 8)]) is None
-
-
-def test_a_whole_gpu_gets_nothing_of_the_limiter():
+def test_a_whole_gpu_gets_nothing_of_the_limiter_and_a_share_a_folder_in_memory_of_its_size():
     assert variables(share(0, 8), PER_GPU) == {}
     assert mounts(share(0, 8), HAMI, "/state") == []
-
-
-def test_sizes_are_written_as_mount_options_have_them():
-    assert [tmpfs_size(each) for each in ("8Mi", "1Gi", "512Ki", "4096", "strange")] == [
-        "8m",
-        "1g",
-        "512k",
-        "4096",
-        "8m",
-    ]
+    assert mounts(share(0, 4), HAMI, "/state")[-1]["options"][-1] == "size=8388608"

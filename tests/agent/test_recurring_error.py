@@ -5,24 +5,14 @@ import pytest
 from agent.recurring_error import RecurringError
 
 
-def attempts(*results):
-    """What is logged of attempts that raise these, or nothing."""
-    said = []
+def test_an_error_is_logged_again_when_it_is_another_or_after_a_good_attempt():
+    gone, full, said = OSError("gone"), OSError("full"), []
     failed = RecurringError(lambda event, error: said.append((event, error)), "it fails", OSError)
-    for each in results:
+    for each in (gone, gone, full, full, gone, None, None, gone):
         with failed:
             if each is not None:
                 raise each
-    return said, failed.text
-
-
-def test_an_error_is_logged_again_when_it_is_another_or_after_a_good_attempt():
-    gone, full = OSError("gone"), OSError("full")
-    said, last = attempts(gone, gone, full, full, gone, None, None, gone)
     assert said == [("it fails", each) for each in ("gone", "full", "gone", "gone")]
-    assert last == "gone"
-
-
-def test_other_errors_are_not_kept_back():
-    with pytest.raises(KeyError):
-        attempts(KeyError("uid"))
+    assert failed.text == "gone"
+    with pytest.raises(KeyError), failed:
+        raise KeyError("uid")

@@ -23,7 +23,6 @@ NOT_SAID, NOT_KNOWN = "does not say whether CDI is on", "is not of the form cont
         ("containerd://1.7.27", None, NOT_SAID),
         ("containerd://2.3.0", None, NOT_SAID),
         ("containerd://1.6.36", None, "upgrade it"),
-        ("cri-o://1.22.0", None, "upgrade it"),
         ("docker://27.1.0", None, "use containerd or CRI-O"),
         ("", True, NOT_KNOWN),
         ("1.7.27", True, NOT_KNOWN),

@@ -13,29 +13,27 @@ from tests.agent.support.node import card, node_with, until
 
 
 @pytest.fixture
-def policies(tmp_path):
-    """The folder of the node's policy."""
+async def agent(tmp_path):
+    """An agent that runs, and its kubelet."""
     (tmp_path / "default.yaml").write_text(LIMITS_BY_AGENT)
-    return str(tmp_path)
+    async with node_with(card(0), policies=str(tmp_path)) as (node, kubelet):
+        running = asyncio.ensure_future(run_agent(node.options, None))
+        await kubelet.until_offered("nvidia.com/gpu-0")
+        yield running, kubelet
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_it_ends_with_the_agent(number, policies):
-    async with node_with(card(0), policies=policies) as (node, kubelet):
-        running = asyncio.ensure_future(run_agent(node.options, None))
-        await kubelet.until_offered("nvidia.com/gpu-0")
-        assert pynvml.nvmlDeviceGetCount() == 1
-        os.kill(os.getpid(), number)
-        assert await running is False
-        await until(lambda: not kubelet.devices)
-        with pytest.raises(pynvml.NVMLError_Uninitialized):
-            pynvml.nvmlDeviceGetCount()
+async def test_it_ends_with_the_agent(number, agent):
+    running, kubelet = agent
+    assert pynvml.nvmlDeviceGetCount() == 1
+    os.kill(os.getpid(), number)
+    assert await running is False
+    await until(lambda: not kubelet.devices)
+    with pytest.raises(pynvml.NVMLError_Uninitialized):
+        pynvml.nvmlDeviceGetCount()
 
 
-async def test_an_agent_whose_policy_changes_ends_to_start_again(monkeypatch, policies, tmp_path):
+async def test_an_agent_whose_policy_changes_ends_to_start_again(monkeypatch, agent, tmp_path):
     monkeypatch.setattr("agent.policy.POLL_SECONDS", 0.1)
-    async with node_with(card(0), policies=policies) as (node, kubelet):
-        running = asyncio.ensure_future(run_agent(node.options, None))
-        await kubelet.until_offered("nvidia.com/gpu-0")
-        (tmp_path / "default.yaml").write_text(LIMITS_BY_AGENT + "memory: {reserveMiB: 100}\n")
-        assert await running is True
+    (tmp_path / "default.yaml").write_text(LIMITS_BY_AGENT + "memory: {reserveMiB: 100}\n")
+    assert await agent[0] is True

@@ -1,5 +1,6 @@
 """What device ids mean, for every card, slice count and reserve."""
 
+from collections import Counter
 from fractions import Fraction
 
 import pytest
@@ -32,26 +33,38 @@ def test_a_share_is_its_part_of_its_own_card_rounded_down_less_the_reserve(memor
         assert mib + reserve <= exact < mib + reserve + 1
 
 
-@given(
-    free=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 7)), unique=True),
-    size=st.integers(1, 32),
-    must=st.integers(0, 3),
+@pytest.mark.parametrize(
+    ("free", "size", "must", "chosen"),
+    [
+        ({0: 3, 1: 5}, 3, [], {0: 3}),
+        ({0: 3, 1: 5}, 4, [], {1: 4}),
+        ({0: 3, 1: 5}, 2, ["GPU-1::4"], {1: 2}),
+        ({0: 3, 1: 5, 2: 4}, 7, [], {1: 5, 0: 2}),
+        ({0: 8, 1: 7, 2: 8}, 16, [], {0: 8, 2: 8}),
+        ({0: 1}, 2, [], {0: 1}),
+    ],
 )
-def test_preferred_slices_are_of_one_card_wherever_one_has_room(free, size, must):
-    available = [f"GPU-{index}::{number}" for index, number in free]
-    required = available[: min(must, size)]
-    chosen = preferred_ids(available, required, size, 8)
-    assert len(chosen) == min(size, len(available))
-    assert len(set(chosen)) == len(chosen)
-    assert set(required) <= set(chosen) <= set(available)
-    rooms = {index: sum(1 for each, _ in free if each == index) for index, _ in free}
-    if not required and size < 8 and any(room >= size for room in rooms.values()):
-        [card] = {each.partition("::")[0] for each in chosen}
-        assert rooms[int(card[-1])] == min(room for room in rooms.values() if room >= size)
+def test_preferred_slices_are_of_the_card_with_the_least_room_that_is_enough_else_of_few(
+    free, size, must, chosen
+):
+    available = [f"GPU-{index}::{number}" for index, room in free.items() for number in range(room)]
+    found = preferred_ids(available, must, size, 8)
+    assert set(must) <= set(found) <= set(available)
+    assert Counter(int(each[4]) for each in set(found)) == chosen
 
 
 @pytest.mark.parametrize(
-    "ids", [["GPU-0::0", "GPU-0::0"], ["GPU-0::-1"], ["GPU-0::٣"], ["::0"], ["x" * 5000]]
+    "ids",
+    [
+        ["GPU-0::-1"],
+        ["GPU-0::8"],
+        ["GPU-0::00"],
+        ["GPU-1::0"],
+        ["GPU-0"],
+        ["GPU-0::٣"],
+        ["::0"],
+        ["x" * 5000],
+    ],
 )
 def test_strange_ids_are_refused(ids):
     with pytest.raises(RefusedError):

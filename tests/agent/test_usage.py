@@ -1,7 +1,8 @@
 """What containers may use and what they use, by the kubelet's books and the GPUs' processes."""
 
 import asyncio
-from dataclasses import replace
+import shutil
+from unittest import mock
 
 import msgspec
 import pytest
@@ -10,7 +11,7 @@ from agent.gpu import Gpu
 from agent.held_slices import HeldSlices
 from agent.limiter_check import MAX_LOOKS, MAX_MAPS, LimiterCheck
 from agent.settings import LimiterPart
-from agent.state import Unlimited
+from agent.state import Held, Unlimited
 from agent.usage import Usage
 from testbed.nvidia.cards import RunningProcess
 from tests.agent.support.kubelet import kubelet_in
@@ -20,27 +21,19 @@ MIB = 1024 * 1024
 FIRST, SECOND = "a" * 64, "b" * 64
 
 
-def measured(held, *cards, links=(), processes=None, checkpoint=(), policy=PER_GPU):
-    """All samples after one measurement, by name and labels, and what runs unlimited."""
+def measured(held, *cards, processes=None, checkpoint=(), policy=PER_GPU):
+    """All samples after two measurements, by name and labels, and the state.
+
+    Processes have a container, its ID, and files; without any the kubelet has no links to logs.
+    """
 
     async def measure():
         with node_folder() as node:
-            options = replace(
-                node.options,
-                container_logs=str(node.root / "logs"),
-                proc=str(node.root / "proc"),
-            )
-            if links:
-                (node.root / "logs").mkdir()
-            for link in links:
-                (node.root / "logs" / link).touch()
-            for pid, files in (processes or {}).items():
-                (node.root / "proc" / str(pid)).mkdir(parents=True)
-                for name, text in files.items():
-                    (node.root / "proc" / str(pid) / name).write_text(text)
+            for pid, (container, container_id, files) in (processes or {}).items():
+                node.write_process(pid, container, container_id, **files)
             node.write_gpus(*cards)
             gpus = [Gpu(number, each.uuid, each.name, each.memory_mib) for number, each in enumerate(cards)]
-            agent = agent_with(gpus, policy, options, node.open_driver())
+            agent = agent_with(gpus, policy, node.options, node.open_driver())
             usage = Usage(agent, HeldSlices(agent).shares_of)
             async with kubelet_in(node.root) as kubelet:
                 kubelet.held = held
@@ -48,83 +41,86 @@ def measured(held, *cards, links=(), processes=None, checkpoint=(), policy=PER_G
                 await usage.measure()
                 await usage.measure()
             agent.source.close()
-        return {
+        samples = {
             (sample.name.removeprefix("fraction_injector_agent_"), *sample.labels.values()): sample.value
             for family in agent.registry.collect()
             for sample in family.samples
-        } | {"unlimited": agent.state.unlimited, "uses": agent.state.uses}
+        }
+        return samples, agent.state
 
     return asyncio.run(measure())
 
 
-def test_a_containers_limit_is_its_share_and_that_of_a_whole_gpu_all_of_it():
+def test_a_containers_limit_is_its_share_by_which_it_was_given_its_slices_though_the_policy_changed():
     held = {
-        ("half", "main"): {"nvidia.com/gpu-0": ids(0, 0, 1, 2, 3)},
-        ("whole", "main"): {"nvidia.com/gpu-1": ids(1, *range(8)), "example.com/nic": ["nic-0"]},
+        ("eighths", "main"): {"nvidia.com/gpu-0": ids(0, 4, 5, 6)},
+        ("half", "main"): {"nvidia.com/gpu-0": ids(0, 0, 1)},
+        ("whole", "main"): {"nvidia.com/gpu-1": ids(1, 0, 1, 2, 3), "example.com/nic": ["nic-0"]},
+        ("gone", "main"): {"nvidia.com/gpu-2": ids(2, 0, 9)},
+        ("unknown", "main"): {"nvidia.com/gpu-2": ids(2, 12)},
     }
-    samples = measured(held, card(0), card(1, 81920))
-    assert samples["container_slices", "default", "half", "main", "0"] == 4
-    assert samples["container_memory_limit_bytes", "default", "half", "main", "0"] == 20480 * MIB
-    assert samples["container_memory_limit_bytes", "default", "whole", "main", "1"] == 81920 * MIB
-
-
-def test_a_container_keeps_the_limit_by_which_it_was_given_its_slices_though_the_policy_changed():
-    pool, whole, gone = ids(0, 0, 1), ids(1, 0, 1, 2, 3), ids(2, 0, 9)
-    held = {
-        ("half", "main"): {"nvidia.com/gpu-0": pool},
-        ("whole", "main"): {"nvidia.com/gpu-1": whole},
-        ("gone", "main"): {"nvidia.com/gpu-2": gone},
-    }
+    of_before = {"half": "4", "whole": "4", "gone": "16"}
     checkpoint = [
-        ("uid-1", "main", "nvidia.com/gpu-0", pool, "4"),
-        ("uid-2", "main", "nvidia.com/gpu-1", whole, "4"),
-        ("uid-3", "main", "nvidia.com/gpu-2", gone, "16"),
+        ("uid", "main", *next(iter(held[pod, "main"].items())), size) for pod, size in of_before.items()
     ]
-    samples = measured(held, card(0), card(1), card(2), checkpoint=checkpoint)
-    limits = [samples["container_memory_limit_bytes", "default", pod, "main", gpu] for pod, gpu in OLD]
-    assert limits == [20480 * MIB, 40960 * MIB, 5120 * MIB]
-
-
-OLD = ("half", "0"), ("whole", "1"), ("gone", "2")
+    samples, state = measured(held, card(0), card(1, 81920), card(2), checkpoint=checkpoint)
+    limits = {
+        key[2]: value / MIB for key, value in samples.items() if key[0] == "container_memory_limit_bytes"
+    }
+    assert limits == {"eighths": 15360, "half": 20480, "whole": 81920, "gone": 5120}
+    assert samples["container_slices", "default", "eighths", "main", "0"] == 3
+    assert state.held == {"GPU-0": Held(5, 2), "GPU-1": Held(4, 1), "GPU-2": Held(3, 2)}
 
 
 def test_memory_of_processes_is_summed_by_container():
-    processes = [RunningProcess(pid, mib) for pid, mib in ((10, 100), (11, 50), (12, 7), (13, 9))]
-    samples = measured(
-        {},
-        card(0, used_mib=200, busy_percent=75, processes=tuple(processes)),
-        links=(f"train_work_main-{FIRST}.log", f"other-pod_work_a-b-{SECOND}.log", "strange.log"),
-        processes={
-            10: {"cgroup": f"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-{FIRST}.scope\n"},
-            11: {"cgroup": f"5:memory:/kubepods/burstable/pod1/{FIRST}\n"},
-            12: {"cgroup": f"0::/kubepods/pod2/{SECOND}\n"},
-            13: {"cgroup": "0::/system.slice/ssh.service\n"},
-        },
-    )
-    assert samples["container_memory_used_bytes", "work", "train", "main", "0"] == 150 * MIB
-    assert samples["container_memory_used_bytes", "work", "other-pod", "a-b", "0"] == 7 * MIB
-    assert len([key for key in samples if key[0] == "container_memory_used_bytes"]) == 2
+    running = tuple(RunningProcess(pid, mib) for pid, mib in ((10, 100), (11, 50), (12, 7), (13, 9)))
+    processes = {
+        10: ("train_work_main", FIRST, {}),
+        11: ("train_work_main", FIRST, {"cgroup": f"5:memory:/kubepods/burstable/pod1/{FIRST}\n"}),
+        12: ("other-pod_work_a-b", SECOND, {}),
+        13: ("strange", FIRST, OF_NODE),
+    }
+    samples, _ = measured({}, card(0, used_mib=200, busy_percent=75, processes=running), processes=processes)
+    used = {key[1:]: value / MIB for key, value in samples.items() if key[0] == "container_memory_used_bytes"}
+    assert used == {("work", "train", "main", "0"): 150, ("work", "other-pod", "a-b", "0"): 7}
     assert samples["gpu_memory_used_bytes", "0", "GPU-0"] == 200 * MIB
     assert samples["gpu_utilisation_ratio", "0", "GPU-0"] == 0.75
 
 
-def used_by(samples):
+CUDA = "7f00-7f01 r-xp 00000000 08:01 11 /usr/lib/libcuda.so.1\n"
+LIMITER = "7f02-7f03 r-xp 00000000 08:01 12 /usr/local/vgpu/libvgpu.so{}\n"
+POD_UID = "0123abcd-0000-1111-2222-333344445555"
+GROUP = f"0::/kubepods.slice/kubepods-pod{POD_UID.replace('-', '_')}.slice/cri-containerd-{{}}.scope\n"
+OF_NODE, OF_ENDED = {"cgroup": "0::/system.slice/x.service\n"}, {"cgroup": GROUP.format(SECOND)}
+SHARE = {("train", "main"): {"nvidia.com/gpu-0": ids(0, 0, 1)}}
+WHOLE = {("train", "main"): {"nvidia.com/gpu-0": ids(0, *range(8))}}
+TWO = SHARE | {("idle", "main"): {"nvidia.com/gpu-0": ids(0, 2, 3, 4, 5)}}
+UNLIMITED = "container_unlimited_processes", "default", "train", "main", "0"
+
+
+def of_one_pod(held, maps, running=None, others=None, **more):
+    """What is measured of a pod whose processes have these maps; of a process without, none can be read.
+
+    Others are files of one more process, 12, by which the kubelet knows no container.
+    """
+    running = running or tuple(RunningProcess(pid, 10) for pid in maps)
+    files = {pid: {"cgroup": GROUP.format(FIRST)} for pid in maps}
+    files = {pid: each if maps[pid] is None else {**each, "maps": maps[pid]} for pid, each in files.items()}
+    processes = {pid: ("train_default_main", FIRST, each) for pid, each in files.items()}
+    processes |= {12: ("train_default_main", FIRST, others)} if others else {}
+    return measured(held, card(0, processes=running), processes=processes, **more)
+
+
+def used(measurement):
     """(pod, MiB now, MiB at most, per cent of time) of what is known."""
-    return [(use.name.pod, use.used_mib, use.peak_mib, use.busy_percent) for use in samples["uses"]]
-
-
-TWO = {
-    ("train", "main"): {"nvidia.com/gpu-0": ids(0, 0, 1)},
-    ("idle", "main"): {"nvidia.com/gpu-0": ids(0, 2, 3, 4, 5)},
-}
+    return [(use.name.pod, use.used_mib, use.peak_mib, use.busy_percent) for use in measurement[1].uses]
 
 
 def test_what_a_container_uses_is_beside_what_it_may_use():
     busy = RunningProcess(10, 5120, 30), RunningProcess(11, 100, 10)
-    samples = of_one_pod(TWO, {10: CUDA, 11: CUDA}, running=busy)
-    assert used_by(samples) == [("train", 5220, 5220, 40), ("idle", 0, 0, 0)]
-    [train, idle] = samples["uses"]
-    assert (train.memory_mib, idle.memory_mib) == (10240, 20480)
+    samples, state = of_one_pod(TWO, {10: CUDA, 11: CUDA}, running=busy)
+    assert used((samples, state)) == [("train", 5220, 5220, 40), ("idle", 0, 0, 0)]
+    assert [use.memory_mib for use in state.uses] == [10240, 20480]
     labels = "default", "train", "main", "0"
     assert samples["container_memory_used_bytes", *labels] == 5220 * MIB
     assert samples["container_memory_peak_bytes", *labels] == 5220 * MIB
@@ -133,92 +129,50 @@ def test_what_a_container_uses_is_beside_what_it_may_use():
 
 
 def test_nobody_is_said_to_use_nothing_while_a_process_may_be_theirs():
-    other = {12: {"cgroup": GROUP.format(SECOND)}}
     running = RunningProcess(10, 5120, 30), RunningProcess(12, 100, 10)
-    samples = of_one_pod(TWO, {10: CUDA}, running=running, others=other)
-    assert used_by(samples) == [("train", 5120, 5120, 30)]
-    ended = of_one_pod(TWO, {10: CUDA}, running=running)
-    assert used_by(ended) == [("train", 5120, 5120, 30)]
-    own = of_one_pod(TWO, {10: CUDA}, running=running, others={12: {"cgroup": "0::/system.slice/x.service"}})
-    assert [pod for pod, *_ in used_by(own)] == ["train", "idle"], "a process of the node is no pod's"
+    for others in (OF_ENDED, None):
+        assert used(of_one_pod(TWO, {10: CUDA}, running, others)) == [("train", 5120, 5120, 30)]
+    own = used(of_one_pod(TWO, {10: CUDA}, running, OF_NODE))
+    assert [pod for pod, *_ in own] == ["train", "idle"], "a process of the node is no pod's"
 
 
-def are_alone(samples):
-    """Whether each share's idle time counts, by pod."""
-    return {use.name.pod: use.idle_since is not None for use in samples["uses"]}
+def are_alone(*given):
+    """Whether each share's idle time counts, which is at once, by pod."""
+    with mock.patch("agent.container_use.IDLE_SECONDS", 0):
+        return {use.name.pod: use.idle_since is not None for use in of_one_pod(*given)[1].uses}
 
 
-@pytest.fixture
-def idles_at_once(monkeypatch):
-    monkeypatch.setattr("agent.container_use.IDLE_SECONDS", 0)
-
-
-@pytest.mark.usefixtures("idles_at_once")
 def test_nobody_is_idle_while_a_process_that_may_be_theirs_runs_kernels():
     still = RunningProcess(10, 5120)
-    assert are_alone(of_one_pod(TWO, {10: CUDA}, running=(still,))) == {"train": True, "idle": True}
-    other = {12: {"cgroup": GROUP.format(SECOND)}}
-    for busy, alone in ((None, {"train": True}), (10, {"train": False})):
-        running = still, RunningProcess(12, 100, busy)
-        assert are_alone(of_one_pod(TWO, {10: CUDA}, running=running, others=other)) == alone
-    of_node = {12: {"cgroup": "0::/system.slice/x.service"}}
-    running = still, RunningProcess(12, 100, 10)
-    found = are_alone(of_one_pod(TWO, {10: CUDA}, running=running, others=of_node))
-    assert found == {"train": False, "idle": False}, "it may run kernels of others"
+    working = still, RunningProcess(12, 100, 10)
+    assert are_alone(TWO, {10: CUDA}, (still,)) == {"train": True, "idle": True}
+    assert are_alone(TWO, {10: CUDA}, (still, RunningProcess(12, 100)), OF_ENDED) == {"train": True}
+    assert are_alone(TWO, {10: CUDA}, working, OF_ENDED) == {"train": False}
+    of_node = are_alone(TWO, {10: CUDA}, working, OF_NODE)
+    assert of_node == {"train": False, "idle": False}, "it may run kernels of others"
 
 
-@pytest.mark.usefixtures("idles_at_once")
 def test_no_pod_is_idle_that_holds_a_gpu_which_is_not_measured():
     whole = {("train", "other"): {"nvidia.com/gpu": ["GPU-strange"]}}
-    assert are_alone(of_one_pod(TWO | whole, {10: CUDA})) == {"train": False, "idle": True}
+    assert are_alone(TWO | whole, {10: CUDA}) == {"train": False, "idle": True}
     network = {("train", "other"): {"rdma/hca": ["mlx5_0"]}}
-    assert are_alone(of_one_pod(TWO | network, {10: CUDA})) == {"train": True, "idle": True}
+    assert are_alone(TWO | network, {10: CUDA}) == {"train": True, "idle": True}
 
 
-def test_nothing_is_said_of_use_without_the_containers_names():
-    assert measured(TWO, card(0, processes=(RunningProcess(10, 10),)))["uses"] is None
-
-
-def test_a_node_that_shows_no_processes_and_a_lost_gpu_have_no_series():
-    samples = measured({}, card(0, processes=(RunningProcess(10, 5),)), card(1, lost=True))
-    assert [key for key in samples if key[0].startswith("container")] == []
-    assert ("gpu_memory_used_bytes", "0", "GPU-0") in samples
-    assert ("gpu_memory_used_bytes", "1", "GPU-1") not in samples
-
-
-CUDA = "7f00-7f01 r-xp 00000000 08:01 11 /usr/lib/libcuda.so.1\n"
-LIMITER = "7f02-7f03 r-xp 00000000 08:01 12 /usr/local/vgpu/libvgpu.so{}\n"
-POD_UID = "0123abcd-0000-1111-2222-333344445555"
-GROUP = f"0::/kubepods.slice/kubepods-pod{POD_UID.replace('-', '_')}.slice/cri-containerd-{{}}.scope\n"
-SHARE = {("train", "main"): {"nvidia.com/gpu-0": ids(0, 0, 1)}}
-WHOLE = {("train", "main"): {"nvidia.com/gpu-0": ids(0, *range(8))}}
-LINK = f"train_default_main-{FIRST}.log"
-UNLIMITED = "container_unlimited_processes", "default", "train", "main", "0"
-
-
-def of_one_pod(held, maps, running=None, others=None, **more):
-    """What is measured of a pod whose processes have these maps; of a process without, none can be read."""
-    running = running or tuple(RunningProcess(pid, 10) for pid in maps)
-    return measured(
-        held,
-        card(0, processes=running),
-        links=(LINK,),
-        processes={
-            pid: {"cgroup": GROUP.format(FIRST)} | ({"maps": lines} if lines is not None else {})
-            for pid, lines in maps.items()
-        }
-        | (others or {}),
-        **more,
-    )
+def test_without_the_containers_names_nothing_is_said_of_them_and_of_a_lost_gpu_nothing_at_all():
+    samples, state = measured(TWO, card(0, processes=(RunningProcess(10, 5),)), card(1, lost=True))
+    assert (state.uses, state.unlimited) == (None, None)
+    used_bytes = [key for key in samples if "memory_used_bytes" in key[0]]
+    assert used_bytes == [("gpu_memory_used_bytes", "0", "GPU-0")]
 
 
 def test_programs_of_a_share_without_the_limiter_are_counted_and_their_pod_is_named():
     maps = {10: CUDA, 11: CUDA + LIMITER.format(""), 12: CUDA + LIMITER.format(" (deleted)")}
-    samples = of_one_pod(SHARE, maps)
+    samples, state = of_one_pod(SHARE, maps)
     assert samples[UNLIMITED] == 1
-    assert samples["unlimited"] == (Unlimited("default", "train", POD_UID, "main", FIRST, 0, 10240),)
-    limited = of_one_pod(SHARE, {10: CUDA + LIMITER.format("")})
-    assert (limited[UNLIMITED], limited["unlimited"]) == (0, ())
+    assert state.unlimited == (Unlimited("default", "train", POD_UID, "main", FIRST, 0, 10240),)
+    samples, state = of_one_pod(SHARE, {10: CUDA + LIMITER.format("")})
+    assert (samples[UNLIMITED], state.unlimited) == (0, ())
 
 
 @pytest.mark.parametrize(
@@ -227,15 +181,13 @@ def test_programs_of_a_share_without_the_limiter_are_counted_and_their_pod_is_na
     ids=["whole GPU", "no share", "unreadable", "ended", "too many mappings"],
 )
 def test_programs_that_need_no_limiter_or_cannot_be_checked_are_not_counted(held, maps):
-    samples = of_one_pod(held, {10: maps})
-    assert UNLIMITED not in samples
-    assert samples["unlimited"] == ()
+    samples, state = of_one_pod(held, {10: maps})
+    assert (UNLIMITED in samples, state.unlimited) == (False, ())
 
 
-def test_it_is_unknown_without_the_containers_names_or_without_a_library_to_look_for():
+def test_it_is_unknown_without_a_library_to_look_for():
     no_library = msgspec.structs.replace(PER_GPU, limiter=LimiterPart(name="none"))
-    assert of_one_pod(SHARE, {10: CUDA}, policy=no_library)["unlimited"] is None
-    assert measured(SHARE, card(0, processes=(RunningProcess(10, 10),)))["unlimited"] is None
+    assert of_one_pod(SHARE, {10: CUDA}, policy=no_library)[1].unlimited is None
 
 
 def test_each_process_is_looked_at_once_and_so_many_at_a_time(tmp_path):
@@ -245,7 +197,6 @@ def test_each_process_is_looked_at_once_and_so_many_at_a_time(tmp_path):
         (tmp_path / str(pid)).mkdir()
         (tmp_path / str(pid) / "maps").write_text(CUDA)
     assert len(check.has_limiter(processes)) == MAX_LOOKS
-    for pid, _ in processes:
-        (tmp_path / str(pid) / "maps").unlink()
+    shutil.rmtree(tmp_path)
     assert len(check.has_limiter(processes)) == MAX_LOOKS
     assert check.has_limiter([(0, SECOND)]) == {}

@@ -12,6 +12,12 @@ ROOT = Path(__file__).parents[2]
 IMAGE, SOURCE, VERSION = "ghcr.io/somebody/injector", "https://github.com/somebody/injector", "1.2.3"
 
 
+def files_of(folder):
+    return {
+        file.relative_to(folder).as_posix(): file.read_text() for file in folder.rglob("*") if file.is_file()
+    }
+
+
 @pytest.fixture(scope="module")
 def release(tmp_path_factory):
     folder = tmp_path_factory.mktemp("release") / "fraction-injector"
@@ -22,19 +28,14 @@ def release(tmp_path_factory):
         patch.setattr("charts.package.CHANGELOG", changelog)
         patch.setattr("sys.argv", ["package", *options])
         main()
-    return {
-        file.relative_to(folder).as_posix(): file.read_text() for file in folder.rglob("*") if file.is_file()
-    }
-
-
-def test_it_has_every_file_of_the_chart(release):
-    assert set(release) == {file.relative_to(CHART).as_posix() for file in CHART.rglob("*") if file.is_file()}
+    return files_of(folder)
 
 
 def test_the_image_is_the_pushed_one_and_the_other_values_are_those_of_the_repository(release):
     values, own = (
         yaml.safe_load(text) for text in (release["values.yaml"], (CHART / "values.yaml").read_text())
     )
+    assert release.keys() == files_of(CHART).keys()
     assert values["image"]["repository"] == IMAGE
     assert values | {"image": 0} == own | {"image": 0}
     assert "published yet" not in "".join(release.values())
@@ -86,10 +87,6 @@ def test_the_chart_names_its_custom_resources_for_a_catalogue():
     ids=["no place to fill in", "a version without changes"],
 )
 def test_a_release_that_lacks_something_is_refused(values, version, said):
-    files = {
-        file.relative_to(CHART).as_posix(): file.read_text() for file in CHART.rglob("*") if file.is_file()
-    }
-    if values is not None:
-        files["values.yaml"] = values
+    files = files_of(CHART) | ({"values.yaml": values} if values is not None else {})
     with pytest.raises(ValueError, match=said):
         packaged(files, changelog=f"\n## {VERSION}\n", image=IMAGE, source=SOURCE, version=version)

@@ -1,18 +1,21 @@
 """The watch loop against an API server that misbehaves."""
 
 import asyncio
+import dataclasses
+from unittest.mock import Mock
 
 import pytest
 
 from cluster import kube_client
-from cluster.informer import ABSENT_ANSWERS, ABSENT_SECONDS, Timing, Watcher
-from controller.watch.claim_cards import offered_slices
-from controller.watch.ledger_store import LedgerStore
+from cluster.informer import ABSENT_ANSWERS, ABSENT_SECONDS, Watcher
+from cluster.watched_resource import WatchedResource
 from controller.watch.resources import pods
 from modes.resource_names import ResourceNames
 from service.retry import Backoff
+from service.yielding import CooperativeYield
+from testbed.listening import until
 from testbed.process import WAIT_S
-from tests.cluster.fake_api import FakeApi, cut, refusal, reply, talking_to, watch
+from tests.cluster.fake_api import FakeApi, cut, forever, refusal, reply, talking_to, watch
 from tests.cluster.objects import bookmark, event, listed, pod
 
 FIRST_LIST = {"limit": "500"}
@@ -29,33 +32,6 @@ def watching(version):
     return {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": version}
 
 
-class WatchedResource:
-    """Keeps what it gets, and lets a test wait for it."""
-
-    def __init__(self):
-        self.pods = {}
-        self.changed = asyncio.Event()
-
-    async def replace(self, pages):
-        listed = {item.fact.key: item.fact.slices async for page in pages for item in page}
-        self.pods = listed
-        self.changed.set()
-
-    def set(self, item):
-        self.pods[item.fact.key] = item.fact.slices
-        self.changed.set()
-
-    def remove(self, key):
-        self.pods.pop(key, None)
-        self.changed.set()
-
-    async def until(self, expected):
-        while self.pods != expected:
-            self.changed.clear()
-            async with asyncio.timeout(WAIT_S):
-                await self.changed.wait()
-
-
 class Counts:
     def __init__(self):
         self.lists = 0
@@ -68,30 +44,7 @@ class Counts:
         self.troubles.append(reason)
 
 
-class Health:
-    """What a watch says of itself."""
-
-    def __init__(self):
-        self.said = []
-
-    def answered(self):
-        self.said.append("answered")
-
-    def observed(self):
-        self.said.append("observed")
-
-    def failed(self, reason):
-        self.said.append(reason.partition(":")[0])
-
-
-class Middle:
-    """Chance without chance."""
-
-    def uniform(self, low, high):
-        return (low + high) / 2
-
-
-def follow(fake, expected, asked, *, silence=5.0, health=None):
+def follow(fake, expected, asked, *, health=None, optional=False):
     """Watch until the sink holds `expected` and so much was asked; give counts and pauses."""
     pauses = []
 
@@ -99,21 +52,30 @@ def follow(fake, expected, asked, *, silence=5.0, health=None):
         pauses.append(seconds)
         await asyncio.sleep(0)
 
+    known, counts = {}, Counts()
+    watched = WatchedResource(
+        key_of=lambda item: item.fact.key,
+        keys=lambda: known,
+        set=lambda item: known.update({item.fact.key: item.fact.slices}),
+        remove=known.pop,
+        listed=lambda: asyncio.sleep(0),
+        yielding=CooperativeYield(),
+    )
+
     async def main():
-        sink, counts = WatchedResource(), Counts()
-        async with talking_to(fake) as api:
+        async with talking_to(fake) as api, asyncio.timeout(WAIT_S):
             watcher = Watcher(
                 api,
-                pods(ResourceNames()),
-                sink,
+                dataclasses.replace(pods(ResourceNames()), is_optional=optional),
+                watched,
                 counts,
-                timing=Timing(silence_seconds=silence),
+                silence_seconds=0.05 if health else 5.0,
                 sleep=sleep,
-                backoff=Backoff(random=Middle()),
+                backoff=Backoff(random=Mock(uniform=lambda low, high: (low + high) / 2)),
                 health=health,
             )
             task = asyncio.create_task(watcher.run())
-            await sink.until(expected)
+            await until(lambda: known == expected)
             await fake.until_asked(asked)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -182,11 +144,11 @@ def test_a_connection_that_breaks_within_an_event_loses_nothing():
 def test_silence_ends_a_watch_and_another_goes_on_from_there():
     first = event("ADDED", pod("b", version="11"))
     fake = FakeApi(reply(listed(pod("a"))), watch(first, end=False))
-    health = Health()
-    counts, _ = follow(fake, {("team", "a"): 4, ("team", "b"): 4}, asked=3, silence=0.05, health=health)
+    health = Mock()
+    counts, _ = follow(fake, {("team", "a"): 4, ("team", "b"): 4}, asked=3, health=health)
     assert fake.queries[1:3] == [watching("10"), watching("11")]
     assert counts.troubles[0] == "watch"
-    assert health.said[:4] == ["answered", "observed", "observed", "SocketTimeoutError"]
+    assert [name for name, *_ in health.method_calls[:4]] == ["answered", "observed", "observed", "failed"]
 
 
 def test_too_many_requests_are_answered_by_patience():
@@ -221,67 +183,30 @@ def test_an_event_that_is_too_large_is_listed_again(too_large):
     assert counts.troubles == ["stale"]
 
 
-def resource_slice(name, version="11"):
-    card = {
-        "name": "gpu-0",
-        "attributes": {"type": {"string": "gpu"}},
-        "capacity": {"memory": {"value": "40Gi"}},
-    }
-    pool = {"name": name, "generation": 1}
-    spec = {"driver": "gpu.nvidia.com", "nodeName": name, "pool": pool, "devices": [card]}
-    return {"metadata": {"name": name, "resourceVersion": version}, "spec": spec}
-
-
 ABSENT = refusal(404, "the server could not find the requested resource")
 
 
-def follow_slices(fake, asked):
-    """Watch ResourceSlices until so much was asked; return the counts, and each pause with what was known."""
-
-    async def main():
-        state, counts, pauses = LedgerStore(lambda: 0.0), Counts(), []
-        keys = state.watched_offers.keys
-
-        async def sleep(seconds):
-            pauses.append((seconds, [name for _, name in keys()]))
-            await asyncio.sleep(0)
-
-        async with talking_to(fake) as api:
-            watched = state.watched_offers
-            watcher = Watcher(api, offered_slices(), watched, counts, sleep=sleep)
-            task = asyncio.create_task(watcher.run())
-            await fake.until_asked(asked)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-        return counts, pauses
-
-    return asyncio.run(main())
-
-
 def test_a_resource_that_a_cluster_need_not_serve_is_asked_for_now_and_then_without_a_trouble():
-    fake = FakeApi(ABSENT, ABSENT, reply(listed(resource_slice("a"))), reply(listed()))
-    counts, pauses = follow_slices(fake, 4)
-    assert pauses[:2] == [(ABSENT_SECONDS, [])] * 2
-    assert (counts.lists, counts.troubles) == (1, [])
-    assert fake.queries[0] == FIRST_LIST
-    assert fake.queries[3] == watching("10")
+    fake = FakeApi(ABSENT, ABSENT, reply(listed(pod("a"))))
+    counts, pauses = follow(fake, {("team", "a"): 4}, asked=4, optional=True)
+    assert (counts.lists, counts.troubles, pauses) == (1, [], [ABSENT_SECONDS] * 2)
+    assert fake.queries == [FIRST_LIST] * 3 + [watching("10")]
 
 
 def test_a_resource_that_was_served_is_gone_after_some_answers_in_a_row():
-    found = reply(listed(resource_slice("a")))
-    fake = FakeApi(found, *[ABSENT] * (1 + ABSENT_ANSWERS), reply(listed()))
-    counts, pauses = follow_slices(fake, 3 + ABSENT_ANSWERS)
-    assert [pause for pause in pauses if pause[0] == ABSENT_SECONDS] == [(ABSENT_SECONDS, [])]
+    fake = FakeApi(reply(listed(pod("a"))), *[ABSENT] * (1 + ABSENT_ANSWERS), forever)
+    counts, pauses = follow(fake, {}, asked=3 + ABSENT_ANSWERS, optional=True)
+    assert pauses.count(ABSENT_SECONDS) == 1
     assert counts.troubles == ["stale", *["list"] * (ABSENT_ANSWERS - 1)]
 
 
 def test_what_is_known_stays_where_only_one_of_several_api_servers_serves_a_resource():
-    found = reply(listed(resource_slice("a")))
-    fake = FakeApi(*[found, ABSENT, ABSENT] * 4, found)
-    counts, pauses = follow_slices(fake, 13)
+    found = reply(listed(pod("a")))
+    counts, pauses = follow(
+        FakeApi(*[found, ABSENT, ABSENT] * 4, found), {("team", "a"): 4}, asked=13, optional=True
+    )
     assert counts.lists >= 4
-    assert {tuple(known) for _, known in pauses} == {("a",)}
+    assert ABSENT_SECONDS not in pauses
 
 
 def test_what_every_cluster_serves_is_asked_for_again_at_once_where_it_is_not_found():

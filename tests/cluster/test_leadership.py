@@ -70,27 +70,6 @@ async def test_a_leader_stops_at_its_deadline_and_another_begins_only_after_the_
     assert (a.leads, a.leader) == (False, "https://b:1")
 
 
-async def test_renewals_move_the_deadline_and_keep_the_term(stand):
-    _, clock, a, b = stand
-    await a._attempt()
-    for _ in range(10):
-        clock.now += 9
-        await a._attempt()
-        await b._attempt()
-        assert (a.leads, a.transition, b.leads) == (True, 0, False)
-
-
-async def test_a_leader_that_is_cut_off_tries_until_its_deadline_and_no_longer(stand):
-    lease, clock, a, _ = stand
-    await a._attempt()
-    lease.reachable = False
-    clock.now += 9.9
-    await a._attempt()
-    assert a.leads
-    clock.now += 0.1
-    assert not a.leads
-
-
 async def test_a_renewal_whose_answer_got_lost_costs_nothing(stand):
     lease, clock, a, _ = stand
     await a._attempt()

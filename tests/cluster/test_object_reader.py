@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from cluster.object_reader import ObjectReader, StaleError, WatchEvent
+from cluster.object_reader import ObjectReader, WatchEvent
 from controller.watch.resources import pods
 from modes.resource_names import ResourceNames
-from tests.cluster.objects import bookmark, event, listed, pod
+from tests.cluster.objects import event, listed, pod
 
 
 @pytest.fixture
@@ -48,13 +48,6 @@ def test_what_is_no_list_is_an_error(reader, data):
         reader.read_list(data)
 
 
-@pytest.mark.parametrize("kind", ["ADDED", "MODIFIED"])
-def test_an_event_holds_the_item_its_key_and_its_version(reader, kind):
-    found = reader.read_event(line(kind, pod("a", version="11")))
-    assert (found.type, found.resource_version, found.key) == (kind, "11", ("team", "a"))
-    assert (found.item.fact.slices, found.item.fact.key) == (4, ("team", "a"))
-
-
 @pytest.mark.parametrize("change", [{}, {"spec": None}], ids=["sound", "bad"])
 def test_a_deleted_object_is_named_whatever_is_in_it(reader, unreadable, change):
     found = reader.read_event(line("DELETED", pod("a", version="11") | change))
@@ -66,17 +59,3 @@ def test_a_changed_object_that_cannot_be_read_is_named(reader, unreadable):
     found = reader.read_event(line("MODIFIED", pod("a", version="11") | {"spec": None}))
     assert found == WatchEvent("MODIFIED", "11", ("team", "a"), None)
     assert [name for name, _ in unreadable] == ["team/a"]
-
-
-@pytest.mark.parametrize("name", [{}, {"name": "x"}], ids=["bare", "named"])
-def test_a_bookmark_has_a_version_and_no_item(reader, unreadable, name):
-    sent = bookmark("90")
-    sent["object"]["metadata"] |= name
-    found = reader.read_event(json.dumps(sent).encode())
-    assert (found.type, found.resource_version, found.item, unreadable) == ("BOOKMARK", "90", None, [])
-
-
-def test_an_error_means_that_the_version_is_forgotten(reader):
-    status = {"kind": "Status", "metadata": {}, "code": 410, "message": "too old resource version"}
-    with pytest.raises(StaleError, match="too old"):
-        reader.read_event(line("ERROR", status))

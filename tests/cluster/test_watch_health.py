@@ -18,14 +18,6 @@ def followed():
     return health, clock
 
 
-def test_what_was_seen_last_is_known_until_then():
-    health, clock = followed()
-    clock.now += 3
-    assert health.known_until == 1000.0
-    health.observed()
-    assert health.known_until == 1003.0
-
-
 def test_after_a_silence_nothing_more_is_known_until_what_was_missed_has_been_listed():
     health, clock = followed()
     clock.now += 300

@@ -3,12 +3,12 @@
 import asyncio
 
 import pytest
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
 
 from cluster.kube_client import ApiError
 from doctor.processes import read_processes
 from doctor.seen import Figures, ServingPod
-from service.metrics import policy_info, policy_since, render
+from service.metrics import PolicyMetrics
 
 LEADER = """fraction_injector_leading 1.0
 fraction_injector_cards{driver="a"} 2.0
@@ -24,9 +24,8 @@ ENDS = "fraction_injector_certificate_expiry_timestamp_seconds 9.0\n"
 def metrics(digest="new", *, leads=False):
     """What a process serves at /metrics, made by its own collectors."""
     registry = CollectorRegistry()
-    registry.register(policy_info(lambda: digest))
-    registry.register(policy_since(lambda: 5.0 if digest else None))
-    return render(registry).decode() + ENDS + (LEADER if leads else "")
+    registry.register(PolicyMetrics(lambda: digest, lambda: 5.0 if digest else None))
+    return generate_latest(registry).decode() + ENDS + (LEADER if leads else "")
 
 
 def pod(name, component="webhook", phase="Running", port="health"):

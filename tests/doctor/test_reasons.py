@@ -3,7 +3,7 @@
 import pytest
 
 from agent.gpu import GpuCondition
-from agent.kubernetes.other_drivers import _TWICE
+from agent.other_plugins import TWICE_BY_DRIVER
 from agent.runtime import Runtime, _problem_of
 from doctor.reasons import READ_LOG, advice_for, reasons_of
 
@@ -21,7 +21,7 @@ SOCKET = "/run/containerd/containerd.sock"
         GpuCondition(answers=True, recovery="reset of the GPU").why_unhealthy,
         GpuCondition(answers=True, mig=True).why_unhealthy,
         GpuCondition(answers=True, watch_error="NVML: Unknown Error").why_unhealthy,
-        _TWICE.format("gpu.nvidia.com, as gpu-0"),
+        TWICE_BY_DRIVER.format("gpu.nvidia.com, as gpu-0"),
         "no CDI specification in /etc/cdi names this card",
         "another agent runs on this node",
         "/lib/x is not there: put the library",

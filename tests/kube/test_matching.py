@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kube.matching import labels_match, tolerates
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
@@ -83,8 +81,3 @@ def test_the_node_selector_must_match_to_the_letter() -> None:
 def test_a_toleration_meets_a_taint(toleration, tolerated) -> None:
     taint = Taint("team", "NoSchedule", "blue")
     assert tolerates([toleration], [taint]) is tolerated
-
-
-@given(st.lists(st.builds(Taint, st.just("k"), st.just("PreferNoSchedule")), max_size=3))
-def test_a_taint_that_only_asks_keeps_no_pod_off(taints: list[Taint]) -> None:
-    assert tolerates([], taints)

@@ -1,13 +1,15 @@
 """Words of the tests: nodes with GPUs, holders, asks in eighths."""
 
-from __future__ import annotations
+from typing import Any
 
 import msgspec
 
+from ledger.from_kubernetes import pod_from_object
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement, PlacementRequest, RequestedShare
 from modes.facts import NodeFact, PodFact
 from modes.fraction import Fraction
+from modes.resource_names import ResourceNames
 from modes.units import POOL, Unit
 
 GIB = 2**30
@@ -25,6 +27,15 @@ def holder(
 ) -> PodFact:
     takes = (*takes, (POOL, pooled)) if pooled else takes
     return PodFact(**{"namespace": "default", "name": name, "node": node, "takes": takes, **changes})
+
+
+def read_pod(requests: dict[str, str], containers: int = 1, **parts: Any) -> PodFact:
+    """A pod as it is read from the API: fields of its metadata, its `spec` and its `status`."""
+    spec, status = parts.pop("spec", {}), parts.pop("status", {})
+    each = {"name": "main", "resources": {"requests": requests}}
+    metadata = {"name": "p", "namespace": "red", **parts}
+    spec = {"containers": [each] * containers, **spec}
+    return pod_from_object({"metadata": metadata, "spec": spec, "status": status}, ResourceNames())
 
 
 def request_of(fraction: Fraction, **fields: object) -> PlacementRequest:

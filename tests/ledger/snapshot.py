@@ -1,7 +1,5 @@
 """What a ledger has in its books, in a form that two ledgers can be compared by."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ledger.ledger import Ledger
@@ -22,13 +20,7 @@ def books(ledger: Ledger) -> dict[str, Any]:
 
 
 def _account(account: Any) -> tuple[Any, ...]:
-    own = (
-        account.fact,
-        account.claims,
-        account.taken,
-        account.name,
-        account.unbound,
-    )
+    own = (account.fact, account.claims, account.taken, account.name, account.unbound)
     return (*own, account.cpu_free, account.memory_free, account.extended, account.left)
 
 

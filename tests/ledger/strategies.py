@@ -1,14 +1,11 @@
 """Nodes, pods and asks as hypothesis draws them: few names and sizes, so that they meet."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
-from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOSTNAME_LABEL
-from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
+from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
+from kube.scheduling import Taint
 from modes.facts import UNLIMITED, NodeFact, PodFact
 from modes.fraction import Fraction
-from modes.gpu_kinds import GpuKinds
 from modes.units import POOL
 from tests.ledger.cluster import request_of
 
@@ -17,13 +14,8 @@ NODE_NAMES = [f"node-{number}" for number in range(5)]
 KEYS = ["zone", "rank", "example.com/host"]
 VALUES = ["a", "b", "1", "7", "-3", ""]
 PRODUCTS = ["A100", "H100"]
-KINDS = [GpuKinds(), GpuKinds(("A100",)), GpuKinds(("H*",)), GpuKinds((), 50000), GpuKinds(("A100",), 16388)]
 OWNERS = ["", "", "train", "serve"]
-TAINTS = [
-    Taint("nvidia.com/gpu", "NoSchedule"),
-    Taint("team", "NoExecute", "blue"),
-    Taint("odd", "PreferNoSchedule"),
-]
+TAINTS = [Taint("nvidia.com/gpu", "NoSchedule"), Taint("team", "NoExecute", "blue")]
 
 fractions = st.sampled_from(
     [*(Fraction(slices, 8) for slices in (1, 2, 3, 4, 7, 8, 16, 32)), Fraction(1, 2), Fraction(4, 4)]
@@ -41,24 +33,16 @@ def nodes(draw: st.DrawFn) -> NodeFact:
     labels |= {GPU_PRODUCT_LABEL: product} if product is not None else {}
     pooled_gpus = draw(st.sampled_from([0, 0, 0, 2, 4]))
     name = draw(st.sampled_from(NODE_NAMES))
-    labels |= {HOSTNAME_LABEL: f"{name}.example"}
     known = draw(st.sampled_from([0, 0, gpus]))
     return NodeFact(
         name=name,
         labels=labels if mib is None else labels | {GPU_MEMORY_LABEL: str(mib)},
         taints=tuple(draw(st.lists(st.sampled_from(TAINTS), max_size=2, unique=True))),
         usable=draw(st.sampled_from([True, True, True, False])),
-        gpus=tuple(
-            (index, draw(st.sampled_from([per_gpu, per_gpu, per_gpu, per_gpu - 1, 0])))
-            for index in range(gpus)
-        ),
+        gpus=tuple((index, draw(st.sampled_from([per_gpu, per_gpu, 3, 0]))) for index in range(gpus)),
         slices_per_gpu=per_gpu if gpus else 0,
         pooled=pooled_gpus * 8,
         pooled_gpus=pooled_gpus,
-        pool_cards=tuple(
-            (index, draw(st.sampled_from([0, 0, 3, 5, 8])))
-            for index in range(draw(st.sampled_from([0, pooled_gpus])))
-        ),
         gpu_mib=mib,
         cards=tuple((index, draw(st.sampled_from([16384, 40960, 81920, 81920]))) for index in range(known)),
         card_models=tuple(draw(st.sampled_from(PRODUCTS)) for _ in range(known)),
@@ -92,38 +76,16 @@ def pods(draw: st.DrawFn) -> PodFact:
     )
 
 
-tolerations = st.builds(
-    Toleration,
-    key=st.sampled_from([None, "nvidia.com/gpu", "team"]),
-    operator=st.sampled_from([None, "Exists", "Equal"]),
-    value=st.sampled_from([None, "blue"]),
-    effect=st.sampled_from([None, "NoSchedule", "NoExecute"]),
-)
-
-ranks = st.builds(Requirement, st.just("rank"), st.sampled_from(["In", "Gt"]), st.just(("1",))).map(
-    lambda one: (one,)
-)
-"""test_label_index.py tries all other demands."""
-constraints = st.builds(
-    Constraints,
-    node_selector=st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES), max_size=1) | st.just({}),
-    required_terms=st.none() | st.lists(st.builds(NodeSelectorTerm, ranks), max_size=2).map(tuple),
-    tolerations=st.lists(tolerations, max_size=2).map(tuple),
-    node_name=st.sampled_from([None, None, None, None, "node-1"]),
-)
-
 asks = st.builds(
     request_of,
     fraction=fractions,
     mode=st.sampled_from(["per-gpu", "per-gpu", "per-gpu", "pooled"]),
     namespace=st.sampled_from(["red", "blue"]),
     queues=st.sampled_from([(), ("q",), ("q", "#id-1")]),
-    constraints=st.just(Constraints()) | constraints,
     cpu_milli=st.sampled_from([0, 500, 3000, 9000]),
     memory_bytes=st.sampled_from([0, 4 * GIB, 30 * GIB]),
     owner=st.sampled_from(OWNERS),
     place=st.sampled_from(["pack", "spread"]),
     same_model=st.sampled_from([False, False, True]),
     writes_limits=st.sampled_from([True, True, False]),
-    kinds=st.sampled_from([KINDS[0], KINDS[0], *KINDS]),
 )

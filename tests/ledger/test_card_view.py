@@ -11,39 +11,26 @@ def part(device, mib, pool="a"):
 
 def cards():
     kept = ClaimedCards()
-    offered = (
-        ClaimableCard("gpu-0", 81920, "GPU-0", "NVIDIA L4"),
-        ClaimableCard("gpu-1", 40960, taint="x/lost"),
-    )
+    lost = ClaimableCard("gpu-1", 40960, taint="x/lost")
+    offered = ClaimableCard("gpu-0", 81920, "GPU-0", "NVIDIA L4"), lost
     kept.put_slice(OfferedSlice("b", DRIVER, "b", "b", cards=offered[:1]))
     kept.put_slice(OfferedSlice("a", DRIVER, "a", "a", cards=offered))
     return kept
 
 
 def test_cards_are_listed_by_node_with_what_each_pod_holds():
-    kept = cards()
+    kept, whole = cards(), ClaimedPart(CardKey(DRIVER, "a", "gpu-1"), share=SHARES_OF_CARD)
     kept.put_claim(CardClaim("team", "one", "pod-1", (part("gpu-0", 1000), part("gpu-0", 24))))
-    kept.put_claim(
-        CardClaim(
-            "team",
-            "two",
-            "",
-            (part("gpu-0", 40960), ClaimedPart(CardKey(DRIVER, "a", "gpu-1"), share=SHARES_OF_CARD)),
-        )
-    )
+    kept.put_claim(CardClaim("team", "two", "", (part("gpu-0", 40960), whole)))
     queues = {("team", "pod-1"): "nightly"}
-    [queued, _] = cards_of_node(kept, "a", lambda pod: queues.get(pod, ""), takes_pods=True)
-    assert [share.queue for share in queued.shares] == ["", "nightly"]
-    first, second = cards_of_node(kept, "a", takes_pods=True)
+    first, second = cards_of_node(kept, "a", lambda pod: queues.get(pod, ""), takes_pods=True)
     [third] = cards_of_node(kept, "b", takes_pods=True)
-    assert [(card.node, card.device, card.taint) for card in (first, second, third)] == [
-        ("a", "gpu-0", ""),
-        ("a", "gpu-1", "x/lost"),
-        ("b", "gpu-0", ""),
-    ]
-    assert first.shares == (CardShare("team", "two", "", 40960), CardShare("team", "one", "pod-1", 1024))
+    named = [(card.node, card.device, card.taint) for card in (first, second, third)]
+    assert named == [("a", "gpu-0", ""), ("a", "gpu-1", "x/lost"), ("b", "gpu-0", "")]
+    two = CardShare("team", "two", "", 40960)
+    assert first.shares == (two, CardShare("team", "one", "pod-1", 1024, "nightly"))
     assert (first.claimed_mib, first.free_mib, first.claims) == (41984, 39936, 2)
-    assert second.shares == (CardShare("team", "two", "", 40960),)
+    assert second.shares == (two,)
     assert (third.shares, third.uuid, third.model) == ((), "GPU-0", "NVIDIA L4")
 
 

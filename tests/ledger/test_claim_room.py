@@ -65,12 +65,6 @@ def test_memory_is_the_share_that_the_claim_asks_of_a_card_of_that_size():
     assert (found.cards, found.with_room, found.most_free_mib) == (2, 0, 21566)
 
 
-def test_several_cards_are_of_one_node():
-    kept = offered(a=[81920], b=[81920])
-    found = search(kept, ClaimAsk(40960, card_mib=81920, count=2))
-    assert (found.with_room, found.has_room) == (2, False)
-
-
 def test_model_and_least_memory_narrow_the_cards():
     kept = offered(a=[24576, 81920, ClaimableCard("gpu-2", 81920, model="NVIDIA H100 80GB HBM3")])
     assert search(kept, ClaimAsk(5), kinds=GpuKinds(("A100-80",))).cards == 2

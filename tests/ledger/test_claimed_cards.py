@@ -22,12 +22,6 @@ def part(device, mib=0, pool="n", share=0):
     return ClaimedPart(CardKey(DRIVER, pool, device), mib, share)
 
 
-def test_cards_are_in_the_order_of_their_numbers():
-    kept = ClaimedCards()
-    kept.put_slice(offer("slice", *[81920] * 12))
-    assert [use.card.device for use in kept.on("n")][8:] == ["gpu-8", "gpu-9", "gpu-10", "gpu-11"]
-
-
 def test_a_card_that_claims_cannot_share_is_free_or_not():
     card = ClaimableCard("gpu-0", 81920, is_shareable=False)
     assert CardUse(CardKey(DRIVER, "n", "gpu-0"), card).free_mib == 81920
@@ -76,22 +70,6 @@ def test_what_is_kept_is_bounded():
     assert kept.on("n")[0].claimed_mib == 7
 
 
-def test_a_node_with_any_number_of_slices_has_only_so_many_cards():
-    kept = ClaimedCards()
-    many = [
-        OfferedSlice(f"s{number}", DRIVER, "n", "n", cards=(ClaimableCard(f"gpu-{number}", 81920),))
-        for number in range(MAX_CARDS_OF_NODE)
-    ]
-    for each in many:
-        kept.put_slice(each)
-    assert len(kept.on("n")) == MAX_CARDS_OF_NODE
-    assert kept.put_slice(offer("more", 81920)) == set()
-    assert len(kept.on("n")) == MAX_CARDS_OF_NODE
-    assert kept.put_slice(offer("other", 81920, node="m")) == {"m"}
-    kept.remove_slice("s0")
-    assert kept.put_slice(many[0]) == {"n"}
-
-
 def test_only_the_newest_slices_of_a_pool_count():
     kept = ClaimedCards()
     kept.put_slice(offer("old", 40960))
@@ -99,3 +77,21 @@ def test_only_the_newest_slices_of_a_pool_count():
     assert [use.card.mib for use in kept.on("n")] == [81920]
     kept.remove_slice("new")
     assert [use.card.mib for use in kept.on("n")] == [40960]
+
+
+def test_cards_are_in_the_order_of_their_numbers():
+    kept = ClaimedCards()
+    kept.put_slice(offer("slice", *[81920] * 12))
+    assert [use.card.device for use in kept.on("n")][8:] == ["gpu-8", "gpu-9", "gpu-10", "gpu-11"]
+
+
+def test_a_node_with_any_number_of_slices_has_only_so_many_cards():
+    kept = ClaimedCards()
+    for number in range(MAX_CARDS_OF_NODE):
+        card = ClaimableCard(f"gpu-{number}", 81920)
+        kept.put_slice(OfferedSlice(f"s{number}", DRIVER, "n", "n", cards=(card,)))
+    assert kept.put_slice(offer("more", 81920)) == set()
+    assert len(kept.on("n")) == MAX_CARDS_OF_NODE
+    assert kept.put_slice(offer("other", 81920, node="m")) == {"m"}
+    kept.remove_slice("s0")
+    assert kept.put_slice(offer("more", 81920)) == {"n"}

@@ -26,14 +26,10 @@ def test_an_object_that_is_tried_a_hundred_times_is_one_and_is_forgotten_after_a
 
 def test_what_is_no_denial_of_a_pod_in_a_namespace_is_dropped():
     window = DenialWindow()
-    for bad in (
-        denied("made-up"),
-        denied(Reason.INJECTED),
-        denied(namespace=""),
-        denied(namespace="<b>"),
-        denied(namespace="n" * 64),
-    ):
-        window.add(bad, 0.0)
+    for reason in ("made-up", Reason.INJECTED):
+        window.add(denied(reason), 0.0)
+    for namespace in ("", "<b>", "n" * 64):
+        window.add(denied(namespace=namespace), 0.0)
     assert window.of_last_hour(0.0) == []
 
 

@@ -7,13 +7,9 @@ from ledger.view import GpuView, Holding, NodeView
 
 
 def test_nodes_that_the_pod_does_not_accept_are_neither_free_nor_elsewhere_but_counted():
-    views = [
-        NodeView(name, usable=True, slices_per_gpu=8, gpu_mib=1, product=None, gpus=(GpuView(0, 8, ()),))
-        for name in ("a", "b", "c")
-    ]
-    views.append(
-        NodeView("d", usable=True, slices_per_gpu=8, gpu_mib=1, product=None, gpus=(GpuView(5, 8, ()),))
-    )
+    indices = {"a": 0, "b": 0, "c": 0, "d": 5}
+    known = {"usable": True, "slices_per_gpu": 8, "gpu_mib": 1, "product": None}
+    views = [NodeView(name, gpus=(GpuView(at, 8, ()),), **known) for name, at in indices.items()]
     found = free_nodes(views, Wanted(((0, 4),)), {"b"}.__contains__)
     assert (found.most, found.elsewhere, found.shut_out) == ((("b", 8),), ("b", 0, 8), 2)
     found = free_nodes(views, Wanted(((0, 4),)), lambda _: False)

@@ -1,16 +1,15 @@
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 
 from kube.scheduling import Taint
 from ledger.claimed_cards import MAX_PARTS
-from ledger.from_kubernetes import MAX_CLAIMED, MAX_MEMORY_VALUES, node_from_object, pod_from_object
+from ledger.from_kubernetes import MAX_CLAIMED, MAX_MEMORY_VALUES, node_from_object
 from ledger.owners import owner_key
 from modes.facts import UNLIMITED, NodeFact, PodFact
 from modes.resource_names import ResourceNames
 from modes.units import profile_of_number
+from tests.ledger.cluster import read_pod
 
 NAMES = ResourceNames()
 
@@ -35,19 +34,13 @@ def node(**changes: Any) -> dict[str, Any]:
     return whole | changes
 
 
-def pod(spec: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
-    asked = {"resources": {"requests": {"cpu": "2", "nvidia.com/gpu-3": "4"}, "limits": {}}, "name": "main"}
-    metadata = {
-        "name": "p",
-        "namespace": "ml",
-        "labels": {"clearml-agent-queue-name": "q"},
-        "annotations": {"x": "y"},
-    }
-    return {"metadata": metadata, "spec": {"containers": [asked]} | (spec or {})} | changes
+def pod(spec: dict[str, Any] | None = None, **metadata: Any) -> PodFact:
+    labels = {"clearml-agent-queue-name": "q"}
+    asked = {"cpu": "2", "nvidia.com/gpu-3": "4"}
+    return read_pod(asked, **{"namespace": "ml", "labels": labels, "spec": spec or {}} | metadata)
 
 
 def requiring(*values: str) -> dict[str, Any]:
-    """The affinity of a pod that requires these values of GPU memory."""
     expression = {"key": "nvidia.com/gpu.memory", "operator": "In", "values": values}
     required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
@@ -91,47 +84,29 @@ def test_a_node_by_hand_needs_no_conditions_and_no_amounts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "gpus"),
-    [
-        ({"nvidia.com/gpu.replicas": "8"}, 2),
-        ({"nvidia.com/gpu.count": "2"}, 2),
-        ({"nvidia.com/gpu.count": "x"}, 0),
-        ({}, 0),
-    ],
+    ("labels", "gpus"), [({"replicas": "8"}, 2), ({"count": "2"}, 2), ({"count": "x"}, 0), ({}, 0)]
 )
 def test_a_pool_has_as_many_gpus_as_its_labels_tell(labels: dict[str, str], gpus: int) -> None:
-    pooled = node(
-        metadata={"name": "n", "labels": labels}, status={"allocatable": {"nvidia.com/gpu.shared": "16"}}
-    )
+    metadata = {"name": "n", "labels": {f"nvidia.com/gpu.{key}": value for key, value in labels.items()}}
+    pooled = node(metadata=metadata, status={"allocatable": {"nvidia.com/gpu.shared": "16"}})
     fact = node_from_object(pooled, NAMES)
     assert (fact.pooled, fact.pooled_gpus, fact.gpus) == (16, gpus, ())
 
 
-@pytest.mark.parametrize(
-    ("allocatable", "capacity", "found"),
-    [
-        ({"gpu": "0", "gpu.shared": "16"}, {}, ("nvidia.com/gpu.shared", 16, 2)),
-        ({"gpu": "6", "gpu.shared": "16"}, {}, ("nvidia.com/gpu.shared", 16, 2)),
-        ({"gpu": "16", "gpu.shared": "0"}, {}, ("nvidia.com/gpu", 16, 2)),
-        ({"gpu": "0"}, {"gpu": "16"}, ("nvidia.com/gpu", 0, 2)),
-        ({"gpu": "0", "gpu.shared": "0"}, {"gpu": "0", "gpu.shared": "16"}, ("nvidia.com/gpu.shared", 0, 2)),
-        ({"gpu": "0"}, {"gpu": "0"}, ("nvidia.com/gpu", 0, 2)),
-        ({"gpu": "0", "gpu-0": "8"}, {"gpu": "0", "gpu-0": "8"}, ("", 0, 0)),
-        ({"gpu": "0", "mig-1g.10gb": "7"}, {"gpu": "0"}, ("", 0, 0)),
-        ({}, {}, ("", 0, 0)),
-    ],
-    ids=[
-        "renamed",
-        "both",
-        "no longer renamed",
-        "away",
-        "away, renamed",
-        "away for long",
-        "per GPU",
-        "MIG",
-        "none",
-    ],
-)
+POOLS = {
+    "renamed": ({"gpu": "0", "gpu.shared": "16"}, {}, ("nvidia.com/gpu.shared", 16, 2)),
+    "both": ({"gpu": "6", "gpu.shared": "16"}, {}, ("nvidia.com/gpu.shared", 16, 2)),
+    "no longer renamed": ({"gpu": "16", "gpu.shared": "0"}, {}, ("nvidia.com/gpu", 16, 2)),
+    "away": ({"gpu": "0"}, {"gpu": "16"}, ("nvidia.com/gpu", 0, 2)),
+    "away, renamed": ({"gpu": "0", "gpu.shared": "0"}, {"gpu.shared": "16"}, ("nvidia.com/gpu.shared", 0, 2)),
+    "away for long": ({"gpu": "0"}, {"gpu": "0"}, ("nvidia.com/gpu", 0, 2)),
+    "per GPU": ({"gpu": "0", "gpu-0": "8"}, {"gpu": "0", "gpu-0": "8"}, ("", 0, 0)),
+    "MIG": ({"gpu": "0", "mig-1g.10gb": "7"}, {"gpu": "0"}, ("", 0, 0)),
+    "none": ({}, {}, ("", 0, 0)),
+}
+
+
+@pytest.mark.parametrize(("allocatable", "capacity", "found"), POOLS.values(), ids=POOLS)
 def test_a_pool_has_the_name_with_most_slices_also_while_its_device_plugin_is_away(
     allocatable: dict[str, str], capacity: dict[str, str], found: tuple[str, int, int]
 ) -> None:
@@ -173,7 +148,7 @@ def test_profiles_that_a_node_no_longer_has_count_only_while_its_device_plugin_i
 
 
 def test_a_running_pod_is_read() -> None:
-    fact = pod_from_object(pod({"nodeName": "gpu-0"}, status={"phase": "Running"}), NAMES)
+    fact = pod({"nodeName": "gpu-0"}, annotations={"x": "y"})
     assert fact == PodFact(
         namespace="ml",
         name="p",
@@ -183,7 +158,6 @@ def test_a_running_pod_is_read() -> None:
         queues=("q",),
         owner=owner_key("ml", None, None, ("q",)),
     )
-    assert (fact.key, fact.slices) == (("ml", "p"), 4)
 
 
 def test_a_waiting_pod_tells_its_reservation_the_node_promised_and_the_memory_required() -> None:
@@ -196,13 +170,12 @@ def test_a_waiting_pod_tells_its_reservation_the_node_promised_and_the_memory_re
     ]
     affinity = requiring("81920", "81559")
     affinity["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"] = preferred
-    metadata = {"name": "p", "annotations": {"clearml-injector/reservation": "r"}}
-    fact = pod_from_object(pod({"affinity": affinity}, metadata=metadata), NAMES)
-    assert (fact.namespace, fact.reservation, fact.promised_node) == ("default", "r", "n")
+    fact = pod({"affinity": affinity}, annotations={"clearml-injector/reservation": "r"})
+    assert (fact.reservation, fact.promised_node) == ("r", "n")
     assert fact.memory_values == ("81920", "81559")
     failed = {"conditions": [{"type": "PodScheduled", "status": "False"}]}
-    assert pod_from_object(pod({"affinity": affinity}, status=failed), NAMES).promised_node is None
-    assert pod_from_object(pod({"affinity": affinity, "nodeName": "m"}), NAMES).promised_node is None
+    assert pod({"affinity": affinity}, status=failed).promised_node is None
+    assert pod({"affinity": affinity, "nodeName": "m"}).promised_node is None
 
 
 @pytest.mark.parametrize(
@@ -215,15 +188,13 @@ def test_a_waiting_pod_tells_its_reservation_the_node_promised_and_the_memory_re
     ],
 )
 def test_only_so_many_values_of_memory_are_kept_and_only_those_of_labels(values, expected) -> None:
-    found = pod_from_object(pod({"affinity": requiring(*values)}), NAMES).memory_values
+    found = pod({"affinity": requiring(*values)}).memory_values
     assert (None if found is None else len(found)) == expected
 
 
-@pytest.mark.parametrize(
-    ("phase", "is_over"), [("Succeeded", True), ("Failed", True), ("Pending", False), ("Unknown", False)]
-)
-def test_a_pod_is_over_by_its_phase(phase, is_over) -> None:
-    assert pod_from_object(pod(status={"phase": phase}), NAMES).is_over is is_over
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed", "Pending", "Unknown"])
+def test_a_pod_is_over_by_its_phase(phase) -> None:
+    assert pod(status={"phase": phase}).is_over is (phase in {"Succeeded", "Failed"})
 
 
 def test_a_pod_with_thousands_of_claims_is_small_and_does_not_count_less() -> None:
@@ -231,10 +202,9 @@ def test_a_pod_with_thousands_of_claims_is_small_and_does_not_count_less() -> No
     claims = [
         {"name": str(number), "resourceClaimTemplateName": f"{asked}-{number:016x}"} for number in range(5000)
     ]
-    fact = pod_from_object(pod({"resourceClaims": claims}), NAMES)
+    fact = pod({"resourceClaims": claims})
     assert len(fact.claimed) == MAX_CLAIMED + 1
     assert fact.counted_slices - fact.slices == 2 * MAX_CLAIMED + 8 * MAX_PARTS * (5000 - MAX_CLAIMED)
     unlike = [claim | {"resourceClaimTemplateName": "other"} for claim in claims]
-    assert pod_from_object(pod({"resourceClaims": unlike}), NAMES).claimed == ()
-    few = pod_from_object(pod({"resourceClaims": claims[:MAX_CLAIMED]}), NAMES)
-    assert (len(few.claimed), few.counted_slices - few.slices) == (MAX_CLAIMED, 2 * MAX_CLAIMED)
+    assert pod({"resourceClaims": unlike}).claimed == ()
+    assert len(pod({"resourceClaims": claims[:MAX_CLAIMED]}).claimed) == MAX_CLAIMED

@@ -1,22 +1,15 @@
 """Quotas in MiB count what cards give: asked memory, parts of a card, several GPUs, unknown cards."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from ledger.from_kubernetes import pod_from_object
 from ledger.gpu_memory import UNKNOWN_CARD_MIB, memory_of_pod
 from ledger.ledger import Ledger
 from ledger.placement_request import Assumption, OverQuota, Placement, PlacementRequest, Quota
 from modes.facts import PodFact
 from modes.fraction import Fraction
-from modes.resource_names import ResourceNames
-from tests.effort import examples
-from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, request_of
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, placed, read_pod, request_of
 
 CARD = 81920
 EIGHTH = CARD // 8
@@ -57,13 +50,18 @@ def test_a_card_that_no_label_sizes_counts_as_the_largest_known_and_else_as_none
 
 
 def test_where_nodes_are_made_on_demand_a_card_is_as_the_policy_assumes() -> None:
-    ledger = ledger_of()
-    request = asked(Fraction(4, 8), assume=Assumption(8, CARD), reservation="r")
-    assert isinstance(ledger.place(request, 0.0), Placement)
+    ledger, assume = ledger_of(), Assumption(8, CARD)
+    placed(ledger, asked(Fraction(4, 8), assume=assume, reservation="r"))
     ledger.set_pod(holder("p", None, (0, 4), namespace="red", reservation="r", share=(1, 2)))
-    assert isinstance(ledger.place(asked(Fraction(4, 8), assume=Assumption(8, CARD)), 1.0), Placement)
-    over = ledger.place(asked(Fraction(5, 8), assume=Assumption(8, CARD)), 1.0)
+    placed(ledger, asked(Fraction(4, 8), assume=assume))
+    over = ledger.place(asked(Fraction(5, 8), assume=assume), 1.0)
     assert over == OverQuota(RED, CARD // 2, 5 * EIGHTH, CARD, "MiB")
+
+
+def _pod(slices: str, labels: dict[str, str], said: dict[str, str] | None = None, **more: Any) -> PodFact:
+    """A pod with slices of GPU 0 of node a, and annotations of ours."""
+    gpu = {"nvidia.com/gpu-0": slices}
+    return read_pod(gpu, labels=labels, annotations=_ours(said or {}), spec={"nodeName": "a"}, **more)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +82,7 @@ def test_where_nodes_are_made_on_demand_a_card_is_as_the_policy_assumes() -> Non
 )
 def test_a_label_is_believed_as_far_as_the_slices_agree(labels: dict[str, str], mib: int) -> None:
     """Where nothing forbids to change labels, a pod cannot shrink in its quota."""
-    found = _pod("p", labels, {"nvidia.com/gpu-0": "4"}, node="a")
+    found = _pod("4", labels)
     assert memory_of_pod(found, gpu_node("a")).at_most(0) == mib
 
 
@@ -93,88 +91,10 @@ def test_slices_of_a_pool_count_by_what_the_node_says_of_its_gpus(label: str | N
     slices = {"0.500": 4, "2": 16, None: 24}[label]
     node = gpu_node("a", gpus=(), slices_per_gpu=0, pooled=32, pooled_gpus=4, gpu_mib=40960)
     labels = {"clearml-injector/fraction": label} if label else {}
-    pod = _pod("p", labels, {"nvidia.com/gpu": str(slices)}, node="a")
+    pod = read_pod({"nvidia.com/gpu": str(slices)}, labels=labels, spec={"nodeName": "a"})
     assert memory_of_pod(pod, node).at_most(0) == mib
     if label:
         assert memory_of_pod(pod, None).at_most(40960) == mib
-
-
-def _pod(
-    name: str, labels: dict[str, str], amounts: dict[str, str], node: str | None, **more: Any
-) -> PodFact:
-    """A pod; `annotations` of ours it may have, and several `containers`."""
-    resources = {"limits": amounts, "requests": amounts}
-    each = [{"name": f"c{number}", "resources": resources} for number in range(more.get("containers", 1))]
-    spec = {"containers": each, "nodeName": node}
-    metadata = {
-        "name": name,
-        "namespace": "red",
-        "labels": labels,
-        "annotations": _ours(more.get("annotations") or {}),
-    }
-    pod = {"metadata": metadata, "spec": spec}
-    return pod_from_object(pod, ResourceNames())
-
-
-ASKS = st.sampled_from(
-    [
-        *(Fraction(slices, 8) for slices in (1, 2, 3, 5, 8, 16)),
-        *(Fraction.of_memory(mib, 8) for mib in (1, 4096, 10241, 40000)),
-        Fraction(6, 8, parts=2),
-        Fraction.of_memory(9000, 8).on_each_of(2),
-        Fraction.rounded_up("0.2", 8),
-    ]
-)
-
-
-@given(
-    st.lists(st.tuples(ASKS, st.booleans(), st.integers(0, 6)), max_size=30),
-    st.integers(0, 3 * CARD),
-    st.sampled_from([[], ["b"]]),
-)
-@settings(max_examples=examples(300))
-def test_no_sequence_of_admitted_pods_passes_a_quota_in_mib(
-    steps: list[tuple[Fraction, bool, int]], limit: int, full: list[str]
-) -> None:
-    """Whether their pods show up at once, later or never, and end now and then."""
-    quota = Quota("namespace", "red", memory_mib=limit)
-    taken = tuple([holder("x", name, (0, 8)) for name in full])
-    ledger = ledger_of(
-        gpu_node("a", 2), gpu_node("b", 2, mib=40960), gpu_node("c", 1, mib=16384), holders=taken
-    )
-    admitted: dict[str, int] = {}
-    for number, (fraction, shows_up, ends) in enumerate(steps):
-        name = f"r{number}"
-        answer = ledger.place(asked(fraction, quota, reservation=name), 0.0)
-        if isinstance(answer, Placement):
-            admitted[name] = _granted(fraction, answer)
-            if shows_up:
-                ledger.set_pod(_stored(name, fraction, answer))
-        ended = f"r{ends}"
-        if ended in admitted and not shows_up:
-            ledger.remove_pod(("red", ended))
-            ledger.release(ended)
-            del admitted[ended]
-        assert sum(admitted.values()) <= used(ledger, quota) <= limit
-
-
-def _granted(fraction: Fraction, placement: Placement) -> int:
-    return fraction.share_mib(placement.gpu_mib) * fraction.gpus
-
-
-def _stored(name: str, fraction: Fraction, placement: Placement) -> PodFact:
-    """The pod as it shows up: bound nowhere yet, with what the placement says."""
-    each = placement.slices or fraction.slices_on_each
-    gpus = [(index, each) for index in placement.indices]
-    known = {
-        "namespace": "red",
-        "reservation": name,
-        "promised_node": placement.node,
-        "memory_values": placement.memory_values or None,
-        "asked_mib": fraction.mib,
-        "share": None if fraction.mib else fraction.ratio,
-    }
-    return holder(name, None, *gpus, **known)
 
 
 def test_a_pod_that_keeps_its_placement_is_counted_by_the_card_that_it_is_bound_to() -> None:
@@ -202,8 +122,7 @@ def test_what_an_agent_limits_counts_as_its_slices_for_no_less_is_the_limit(
     fraction: Fraction, mib: int
 ) -> None:
     ledger = ledger_of(gpu_node("a", agent="serving"))
-    placed = ledger.place(_by_agent(fraction, quota=Quota("namespace", "red", memory_mib=mib)), 0.0)
-    assert isinstance(placed, Placement)
+    placed(ledger, _by_agent(fraction, quota=Quota("namespace", "red", memory_mib=mib)))
     over = ledger.place(_by_agent(fraction, quota=Quota("namespace", "red", memory_mib=mib - 1)), 0.0)
     assert isinstance(over, OverQuota)
     assert over.asked == mib
@@ -217,7 +136,7 @@ def test_a_pod_without_mib_of_its_own_counts_as_its_slices(
     label: dict[str, str], annotations: dict[str, str] | None, mib: int
 ) -> None:
     said = None if annotations is None else {"injected": "default@0", **annotations}
-    found = _pod("p", _ours(label), {"nvidia.com/gpu-0": "2"}, "a", annotations=said)
+    found = _pod("2", _ours(label), said or {})
     by_slices = memory_of_pod(found, gpu_node("a"))
     assert by_slices.at_most(CARD) == mib
 
@@ -227,7 +146,7 @@ def test_a_reservation_by_an_agents_policy_is_counted_as_the_pod_that_comes_of_i
     ledger.place(_by_agent(Fraction.of_memory(EIGHTH + 1, 8), reservation="r"), 0.0)
     before = used(ledger)
     label, said = _ours({"gpu-memory": f"{EIGHTH + 1}Mi"}), {"injected": "default@0", "reservation": "r"}
-    ledger.set_pod(_pod("p", label, {"nvidia.com/gpu-0": "2"}, "a", annotations=said))
+    ledger.set_pod(_pod("2", label, said))
     assert (before, used(ledger)) == (2 * EIGHTH, 2 * EIGHTH)
 
 
@@ -242,6 +161,5 @@ def _ours(texts: dict[str, str]) -> dict[str, str]:
 )
 def test_several_containers_count_together(slices: str, annotations: dict[str, str], mib: int) -> None:
     said = {"injected": "default@0", **annotations}
-    label, gpus = _ours({"gpu-memory": "2Mi"}), {"nvidia.com/gpu-0": slices}
-    found = _pod("p", label, gpus, "a", annotations=said, containers=2)
+    found = _pod(slices, _ours({"gpu-memory": "2Mi"}), said, containers=2)
     assert memory_of_pod(found, gpu_node("a")).at_most(0) == mib

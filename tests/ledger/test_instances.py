@@ -70,13 +70,6 @@ def test_instances_of_strategy_single_are_counted_with_those_who_ask_for_whole_g
     assert ledger.used_by_namespace() == {"team": 4, "default": 8}
 
 
-def test_the_fuller_node_is_taken_first():
-    ledger = ledger_of(
-        mig_node("a", p1g_10gb=7), mig_node("b", p1g_10gb=7), holders=(native("x", "b", "1g.10gb"),)
-    )
-    assert placed(ledger, ask()) == [("b", "1g.10gb")]
-
-
 def test_a_place_with_room_comes_before_a_smaller_instance_to_wait_for():
     nodes = mig_node("a", A100_80, p1g_10gb=1), mig_node("b", H100, p2g_20gb=1)
     ledger = ledger_of(*nodes, holders=(native("x", "a", "1g.10gb"),))

@@ -1,7 +1,6 @@
 """The messages between webhooks and controllers."""
 
 import msgspec
-import pytest
 
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.messages import read_request, write_request
@@ -37,19 +36,3 @@ def test_fields_of_a_newer_webhook_are_ignored() -> None:
     for part in (newer, *list(newer.values()), newer["demands"]["existing"]):
         part["of_a_newer_release"] = [1]
     assert read_request(msgspec.Raw(msgspec.json.encode(newer))) == REQUEST
-
-
-@pytest.mark.parametrize(
-    ("where", "wrong"),
-    [
-        ("share.cpu_milli", (b',"cpu_milli":-1', b"", b"")),
-        ("share.mode", (b',"mode":"x"', b"", b"")),
-        ("share.driver", (b',"driver":"gpu.example.com"', b"", b"")),
-        ("demands.prefer", (b"", b'"prefer":["mig","mig","mig"]', b"")),
-        ("demands.existing", (b"", b'"existing":{}', b"")),
-        ("accounting.pod", (b"", b"", b'"pod":1')),
-    ],
-)
-def test_every_part_of_a_request_is_checked_where_it_is_read(where: str, wrong: tuple[bytes, ...]) -> None:
-    with pytest.raises(msgspec.ValidationError, match=where):
-        read_request(msgspec.Raw(HALF % wrong))

@@ -3,24 +3,20 @@
 import pytest
 
 from kube.objects import OwnerReference
-from ledger.from_kubernetes import pod_from_object
 from ledger.owners import owner_key
-from modes.resource_names import ResourceNames
+from tests.ledger.cluster import read_pod
 
 CONTROLLER = OwnerReference("uid-1", controller=True)
+
+
+OWNED = {"uid": "uid-1", "controller": True}
 
 
 @pytest.mark.parametrize(
     ("metadata", "expected"),
     [
-        (
-            {"ownerReferences": [{"uid": "uid-1", "controller": True}]},
-            owner_key("team", [CONTROLLER], None, ()),
-        ),
-        (
-            {"ownerReferences": [{"uid": "x"}, {"uid": "uid-1", "controller": True}], "generateName": "a-"},
-            owner_key("team", [CONTROLLER], "b-", ("q",)),
-        ),
+        ({"ownerReferences": [OWNED]}, owner_key("team", [CONTROLLER], None, ())),
+        ({"ownerReferences": [{"uid": "x"}, OWNED]}, owner_key("team", [CONTROLLER], "b-", ("q",))),
         ({"generateName": "a-"}, owner_key("team", None, "a-", ("q",))),
         ({"labels": {"clearml-agent-queue-name": "Q"}}, owner_key("team", None, None, ("q",))),
         ({"ownerReferences": [{"uid": "uid-1"}]}, ""),
@@ -28,9 +24,7 @@ CONTROLLER = OwnerReference("uid-1", controller=True)
     ],
 )
 def test_the_owner_is_the_controller_else_the_generated_name_else_the_queue(metadata, expected):
-    container = {"name": "c", "resources": {"requests": {"nvidia.com/gpu-0": "1"}}}
-    pod = {"metadata": {"name": "p", "namespace": "team", **metadata}, "spec": {"containers": [container]}}
-    assert pod_from_object(pod, ResourceNames()).owner == expected
+    assert read_pod({"nvidia.com/gpu-0": "1"}, namespace="team", **metadata).owner == expected
 
 
 def test_owners_of_two_namespaces_or_of_two_sorts_are_never_the_same():

@@ -1,19 +1,17 @@
 """Which waiting pods may go, and in what order: compared with a plain walk over all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.ledger import Ledger
-from ledger.placement_request import OverQuota, Placement, Quota, Unschedulable
-from ledger.queue_names import names_of_keys, queue_keys
+from ledger.placement_request import OverQuota, Placement, Quota
 from ledger.quota_line import GROUPS_OF_A_PLACE
 from modes.facts import PodFact, QuotaWait
+from tests.ledger import cluster
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
 
 RED = Quota("namespace", "red", slices=8)
@@ -21,7 +19,6 @@ ONE, TWO = Quota("queue", "one", slices=4), Quota("queue", "two", max_pods=2)
 
 
 def quotas_of(namespace: str, queues: tuple[str, ...]) -> tuple[Quota, ...]:
-    """What the policies of these tests say."""
     of_queues = {"one": ONE, "two": TWO}
     return (*((RED,) if namespace == "red" else ()), *(of_queues[queue] for queue in queues))
 
@@ -34,7 +31,6 @@ def waiting(
 
 
 def let_go(ledger: Ledger) -> list[str]:
-    """Let all pods go whose turn it is; give their names."""
     gone = []
     for pod in ledger.line.due(quotas_of, "policies"):
         if pod is not None:
@@ -51,14 +47,6 @@ def test_pods_go_by_priority_then_by_age_as_far_as_the_quota_goes() -> None:
     ledger.remove_pod(("red", "older"))
     assert ledger.line.has_changed("policies")
     assert let_go(ledger) == ["old"]
-
-
-def test_no_later_pod_goes_before_the_first_of_its_line_however_small() -> None:
-    runs = holder("runs", "a", (0, 4), namespace="red")
-    ledger = ledger_of(gpu_node("a"), holders=(runs, waiting("large", 7, 9), waiting("small", 1, 0, 1)))
-    assert let_go(ledger) == []
-    ledger.remove_pod(runs.key)
-    assert let_go(ledger) == ["large", "small"]
 
 
 def test_a_pod_that_is_larger_than_its_quota_stops_nobody() -> None:
@@ -83,12 +71,6 @@ def test_no_pod_goes_while_the_policies_are_unknown() -> None:
     ledger = ledger_of(gpu_node("a"), holders=(waiting("a"),))
     assert list(ledger.line.due(lambda _namespace, _queues: None, None)) == []
     assert let_go(ledger) == ["a"], "as soon as they are known"
-
-
-def test_what_the_caller_does_not_let_go_ends_the_pass() -> None:
-    ledger = ledger_of(gpu_node("a"), holders=(waiting("a"), waiting("b", 4, 0, 1)))
-    assert [pod.name for pod in ledger.line.due(quotas_of, "policies") if pod is not None] == ["a"]
-    assert ledger.line.has_changed("policies")
 
 
 def test_a_quota_that_grows_shrinks_or_goes_is_applied_the_next_time() -> None:
@@ -125,9 +107,7 @@ def opened(*pods: PodFact) -> Ledger:
 
 
 def placed(ledger: Ledger, slices: int, **fields: object) -> Placement:
-    answer = ledger.place(eighths(slices, **(ASKED | fields)), 0.0)
-    assert isinstance(answer, Placement)
-    return answer
+    return cluster.placed(ledger, eighths(slices, **(ASKED | fields)))
 
 
 def test_the_place_of_a_pod_among_any_number_of_groups_is_found_in_bounded_steps() -> None:
@@ -149,26 +129,43 @@ def test_a_pod_over_its_quota_waits_at_an_index_without_a_node_and_without_count
     assert {*answer.indices, *other.indices} == {0, 1}, "the index with the shortest queue"
 
 
-def test_what_no_quota_can_ever_hold_is_denied() -> None:
-    ledger = opened()
-    answer = ledger.place(eighths(7, **(ASKED | {"quotas": (Quota("namespace", "red", slices=4),)})), 0.0)
+@pytest.mark.parametrize("existing", [None, Placement((0,), 81920, ("81920",))], ids=["new", "copied"])
+def test_what_no_quota_can_ever_hold_is_denied(existing: Placement | None) -> None:
+    asked = ASKED | {"quotas": (Quota("namespace", "red", slices=4),), "existing": existing}
+    answer = opened().place(eighths(7, **asked), 0.0)
     assert isinstance(answer, OverQuota)
     assert (answer.asked, answer.limit) == (7, 4)
 
 
-def test_a_later_pod_waits_behind_the_one_that_closed_the_line_at_once() -> None:
+def test_a_later_pod_waits_behind_the_one_that_closed_the_line_at_once_unless_that_was_a_dry_run() -> None:
     ledger = opened(holder("runs", "a", (0, 6), namespace="red"))
-    assert placed(ledger, 4, reservation="r").waits_for_quota
-    assert placed(ledger, 1, reservation="s").waits_for_quota
-    assert not placed(
-        ledger, 1, namespace="blue", quotas=(Quota("namespace", "blue", slices=1),)
-    ).waits_for_quota
+    blue = {"namespace": "blue", "quotas": (Quota("namespace", "blue", slices=1),)}
+    for review, waits in ((None, False), ("r", True)):
+        assert placed(ledger, 4, reservation=review).waits_for_quota
+        assert placed(ledger, 1).waits_for_quota is waits
+        assert not placed(ledger, 1, **blue).waits_for_quota
 
 
-def test_a_dry_run_closes_no_line() -> None:
-    ledger = opened(holder("runs", "a", (0, 6), namespace="red"))
-    assert placed(ledger, 4).waits_for_quota
-    assert not placed(ledger, 1, reservation="s").waits_for_quota
+@pytest.mark.parametrize(
+    ("state", "changes", "waits"),
+    [
+        ("settling", {}, True),
+        ("settling", {"quotas": ()}, False),
+        ("settling", {"when_over_quota": "deny"}, False),
+        ("off", {}, False),
+    ],
+    ids=["a new leader does not know the line", "no quota", "pods that may not wait", "nobody removes gates"],
+)
+def test_before_the_line_is_known_every_pod_that_may_wait_waits(state, changes, waits) -> None:
+    ledger = opened()
+    ledger.line.state = state
+    assert placed(ledger, 1, **changes).waits_for_quota is waits
+
+
+def test_where_nobody_removes_gates_pods_over_a_quota_are_denied() -> None:
+    ledger = opened(holder("runs", "a", (0, 8), namespace="red"))
+    ledger.line.state = "off"
+    assert isinstance(ledger.place(eighths(1, **ASKED), 0.0), OverQuota)
 
 
 def test_a_pod_that_lost_its_gate_to_another_webhook_waits_again_and_a_dry_run_ends_no_reservation() -> None:
@@ -178,13 +175,6 @@ def test_a_pod_that_lost_its_gate_to_another_webhook_waits_again_and_a_dry_run_e
     for review in (None, "s"):
         assert placed(ledger, 1, reservation=review, **ungated).waits_for_quota
         assert (ledger.pending_slices(), ledger.reservations) == (1, 1)
-
-
-def test_a_copy_that_no_quota_can_ever_hold_is_denied() -> None:
-    ledger, brings = opened(), Placement((0,), 81920, ("81920",))
-    two = (Quota("namespace", "red", slices=2),)
-    answer = ledger.place(eighths(4, **ASKED | {"quotas": two, "existing": brings}), 0.0)
-    assert isinstance(answer, OverQuota)
 
 
 def test_room_that_is_kept_for_the_first_of_another_line_is_not_given_away() -> None:
@@ -204,20 +194,6 @@ def test_a_namespace_keeps_no_room_in_a_shared_quota_where_the_caller_says_so() 
     assert [pod.name for pod in due if pod is not None] == ["other"]
 
 
-def test_a_new_leader_lets_every_pod_with_a_quota_wait_until_it_knows_the_line() -> None:
-    ledger = opened()
-    ledger.line.state = "settling"
-    assert placed(ledger, 1).waits_for_quota
-    assert not placed(ledger, 1, quotas=()).waits_for_quota
-    assert not placed(ledger, 1, when_over_quota="deny").waits_for_quota
-
-
-def test_where_nobody_removes_gates_pods_over_a_quota_are_denied() -> None:
-    ledger = opened(holder("runs", "a", (0, 8), namespace="red"))
-    ledger.line.state = "off"
-    assert isinstance(ledger.place(eighths(1, **ASKED), 0.0), OverQuota)
-
-
 def test_a_pod_that_is_gated_already_waits_whatever_has_room_and_counts_nowhere() -> None:
     ledger = opened()
     answer = placed(ledger, 4, is_gated=True, reservation="r", pod="p")
@@ -226,52 +202,33 @@ def test_a_pod_that_is_gated_already_waits_whatever_has_room_and_counts_nowhere(
     assert (again.indices, ledger.used_of(RED).slices, ledger.pending_slices()) == (answer.indices, 0, 4)
 
 
-def test_a_refusal_of_placement_stays_a_refusal() -> None:
-    ledger = Ledger()
-    ledger.line.state = "open"
-    assert isinstance(ledger.place(eighths(1, **ASKED, is_gated=True), 0.0), Unschedulable)
-
-
 # Any number of pods, queues and sizes, against a walk over all pods.
 
 
-@dataclass
-class Oracle:
-    """The rule as its documentation states it, over all waiting pods."""
+def expected(pods: Iterable[PodFact]) -> list[str]:
+    """The rule as its documentation states it."""
+    used, closed, gone = {quota: [0, 0] for quota in (RED, ONE, TWO)}, set[Quota](), list[str]()
 
-    used: dict[Quota, list[int]]
-    closed: set[Quota] = field(default_factory=set)
+    def order(pod: PodFact) -> tuple[object, ...]:
+        wait = pod.quota_wait
+        return (wait is not None, *((-wait.priority, wait.since, pod.namespace, pod.name) if wait else ()))
 
-    def fits(self, pod: PodFact, quota: Quota) -> bool:
-        slices, pods = self.used[quota]
-        within = quota.slices is None or slices + pod.slices <= quota.slices
-        return within and (quota.max_pods is None or pods + 1 <= quota.max_pods)
-
-    def take(self, pod: PodFact, quota: Quota) -> None:
-        self.used[quota][0] += pod.slices
-        self.used[quota][1] += 1
-
-    def goes(self, pod: PodFact) -> bool:
-        quotas = quotas_of(pod.namespace, pod.queues)
-        if any(quota in self.closed or (quota.slices or 99) < pod.slices for quota in quotas):
-            return False
-        lacking = [quota for quota in quotas if not self.fits(pod, quota)]
-        self.closed |= {*lacking}
+    for pod in sorted(pods, key=order):
+        quotas, lacking = quotas_of(pod.namespace, pod.queues), list[Quota]()
+        if pod.quota_wait is not None:
+            if any(quota in closed or (quota.slices or 99) < pod.slices for quota in quotas):
+                continue
+            for quota in quotas:
+                slices, count = used[quota]
+                if slices + pod.slices > (quota.slices or 99) or count >= (quota.max_pods or 99):
+                    lacking.append(quota)
+            closed |= {*lacking}
+            gone += [] if lacking else [pod.name]
         for quota in quotas:
             if quota not in lacking:
-                self.take(pod, quota)
-        return not lacking
-
-
-def expected(pods: Iterable[PodFact]) -> list[str]:
-    oracle = Oracle({quota: [0, 0] for quota in (RED, ONE, TWO)})
-    for pod in pods:
-        if pod.quota_wait is None:
-            for quota in quotas_of(pod.namespace, pod.queues):
-                oracle.take(pod, quota)
-    line = [pod for pod in pods if pod.quota_wait is not None]
-    line.sort(key=lambda pod: (-pod.quota_wait.priority, pod.quota_wait.since, pod.namespace, pod.name))  # type: ignore[union-attr]
-    return [pod.name for pod in line if oracle.goes(pod)]
+                used[quota][0] += pod.slices
+                used[quota][1] += 1
+    return gone
 
 
 @st.composite
@@ -292,9 +249,3 @@ def crowds(draw: st.DrawFn) -> list[PodFact]:
 def test_the_pods_that_go_are_those_of_the_rule(pods: list[PodFact]) -> None:
     ledger = ledger_of(gpu_node("a"), holders=tuple(pods))
     assert let_go(ledger) == expected(pods)
-
-
-@given(st.sampled_from([None, "My Queue", "a.b"]), st.sampled_from([None, "id-1"]))
-def test_names_and_ids_come_back_from_the_keys_of_a_queue(name: str | None, identity: str | None) -> None:
-    keys = queue_keys(name, identity)
-    assert queue_keys(*names_of_keys(keys)) == keys

@@ -1,8 +1,5 @@
 """A quota holds in whatever order honest, copied, forged and repeated reviews and restarts come."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -16,12 +13,12 @@ from modes.facts import PodFact
 from tests.effort import by_turns, examples
 from tests.ledger.cluster import eighths, gpu_node, holder
 
-LIMIT = 8
+LIMIT, EIGHTH_MIB = 8, 10240
 QUOTAS = (
-    Quota("namespace", "team", slices=LIMIT),
+    Quota("namespace", "team", memory_mib=LIMIT * EIGHTH_MIB),
     Quota("queue", "q", slices=LIMIT - 2, keys=("q", "#id"), namespaces=("team",)),
 )
-QUEUES = [("q",), ("#id",), ("q", "#id")]
+QUEUES = [(), (), ("q",), ("#id",), ("q", "#id")]
 NAMES = [f"pod-{number}" for number in range(12)]
 
 
@@ -63,7 +60,8 @@ class QuotaUnderAttack(RuleBasedStateMachine):
 
     def _review(self, name: str, slices: int, queues: tuple[str, ...], **changes: object) -> Placement | None:
         self.reviews += 1
-        known = {"namespace": "team", "pod": name, "queues": queues, "quotas": QUOTAS}
+        quotas = QUOTAS if queues else QUOTAS[:1]
+        known = {"namespace": "team", "pod": name, "queues": queues, "quotas": quotas}
         known["reservation"] = f"review-{self.reviews}"
         request: PlacementRequest = eighths(slices, **(known | changes))
         answer = self.ledger.place(request, self.now)
@@ -144,7 +142,10 @@ class QuotaUnderAttack(RuleBasedStateMachine):
     def watch_delivers(self, count: int) -> None:
         delivered, self.unseen = self.unseen[:count], self.unseen[count:]
         for event in delivered:
-            self._deliver(event)
+            if isinstance(event, str):
+                self.ledger.remove_pod(("team", event))
+            else:
+                self.ledger.set_pod(event)
 
     @rule(data=st.data(), node=st.sampled_from(["a", "b"]))
     @precondition(lambda self: self.created)
@@ -163,7 +164,7 @@ class QuotaUnderAttack(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         """A creation that takes longer than 5 s is none of ours, and the watch lags less than that."""
         if seconds > 1:
-            self._everything_arrives()
+            self.watch_delivers(len(self.unseen))
             self.under_way.clear()
         self.now += seconds
 
@@ -178,24 +179,10 @@ class QuotaUnderAttack(RuleBasedStateMachine):
         for made in again:
             self._second_review(made)
 
-    def _everything_arrives(self) -> None:
-        for event in self.unseen:
-            self._deliver(event)
-        self.unseen.clear()
-
-    def _deliver(self, event: PodFact | str) -> None:
-        if isinstance(event, str):
-            self.ledger.remove_pod(("team", event))
-        else:
-            self.ledger.set_pod(event)
-
     @invariant()
     def no_quota_is_passed(self) -> None:
-        assert sum(self._slices("q", "#id")) <= LIMIT - 2
+        assert sum(made.slices for made in self.created.values() if made.queues) <= LIMIT - 2
         assert sum(made.slices for made in self.created.values()) <= LIMIT
-
-    def _slices(self, *keys: str) -> Iterator[int]:
-        return (made.slices for made in self.created.values() if set(keys) & set(made.queues))
 
 
 TestQuotaUnderAttack = QuotaUnderAttack.TestCase

@@ -1,25 +1,20 @@
 """Quotas count claims by the names of their templates: never over a quota, and the same from a list."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 
 from kube.dra import CLAIM_NAME, DRIVER
 from kube.names import QUOTA_GATE, RESERVATION_ANNOTATION
 from ledger.claimed_cards import ClaimableCard, OfferedSlice
-from ledger.from_kubernetes import pod_from_object
 from ledger.gpu_memory import GpuMemory
 from ledger.ledger import Ledger
-from ledger.ledger_writer import COUNTED_AT_ONCE
-from ledger.placement_request import OverQuota, Placement, PlacementRequest, Quota
+from ledger.placement_request import Placement, PlacementRequest, Quota
 from modes.claim import ClaimedShare, needs_sizes, template_name
-from modes.claim_name import NamedShare, share_of_name
+from modes.claim_name import share_of_name
 from modes.facts import PodFact
 from modes.fraction import Fraction
 from modes.registry import MODES
-from modes.resource_names import ResourceNames
-from tests.ledger.cluster import request_of
+from tests.ledger.cluster import placed, read_pod, request_of
 
 [CLAIMED] = [name for name, mode in MODES.items() if mode.is_claimed]
 SMALL, LARGE = 40960, 81920
@@ -62,28 +57,18 @@ def pod_of(
     if placement.reservation is not None:
         annotations[RESERVATION_ANNOTATION] = placement.reservation
     spec = {
-        "containers": [{"name": "main", "resources": {"claims": [{"name": CLAIM_NAME}]}}],
         "resourceClaims": [{"name": CLAIM_NAME, "resourceClaimTemplateName": template}],
+        "nodeName": node,
+        "schedulingGates": [{"name": QUOTA_GATE}] if gated else [],
     }
-    spec |= {"nodeName": node} if node is not None else {}
-    spec |= {"schedulingGates": [{"name": QUOTA_GATE}]} if gated else {}
     labels = {"clearml-injector/fraction": "0.500"}
-    metadata = {
-        "name": name,
-        "namespace": "red",
-        "uid": name,
-        "annotations": annotations,
-        "labels": labels,
-        "creationTimestamp": "2026-01-01T00:00:00Z",
-    }
-    return pod_from_object({"metadata": metadata, "spec": spec}, ResourceNames())
+    return read_pod({}, name=name, uid=name, labels=labels, annotations=annotations, spec=spec)
 
 
 @pytest.mark.parametrize(("fraction", "most"), MOST.items())
 def test_a_pod_counts_the_same_before_and_after_it_appears(fraction: Fraction, most: tuple[int, int]) -> None:
     ledger = ledger_with(*OFFERS)
-    placement = ledger.place(asking(fraction, SLICES, reservation=UID), 0.0)
-    assert isinstance(placement, Placement)
+    placement = placed(ledger, asking(fraction, SLICES, reservation=UID))
     reserved = ledger.used_of(SLICES)
     assert (reserved.slices, reserved.pods, reserved.memory) == (most[0], 1, GpuMemory(most[1]))
     ledger.set_pod(pod_of("p", fraction, placement))
@@ -108,39 +93,18 @@ def test_unknown_cards_count_as_the_most_that_a_claim_can_take() -> None:
     used = ledger.used_of(SLICES)
     assert (used.slices, used.memory) == (16, GpuMemory(20000, 16))
     ledger.put_offer(offer("large", LARGE))
-    assert not ledger.count_again()
     used = ledger.used_of(SLICES)
     assert (used.slices, used.memory) == (2 + 8, GpuMemory(20000 + LARGE))
     ledger.remove_offer("large")
-    assert not ledger.count_again()
     assert ledger.used_of(SLICES).slices == 16
-
-
-def test_a_new_size_of_card_counts_many_pods_again_in_portions() -> None:
-    ledger = ledger_with()
-    for number in range(2 * COUNTED_AT_ONCE + 1):
-        ledger.set_pod(pod_of(str(number), MIB, SIZED))
-    ledger.put_offer(offer("large", LARGE))
-    saved = []
-    while True:
-        before, is_left = ledger.used_of(SLICES).slices, ledger.count_again()
-        saved.append((before - ledger.used_of(SLICES).slices) // (8 - 2))
-        if not is_left:
-            break
-    assert saved == [COUNTED_AT_ONCE, COUNTED_AT_ONCE, 1]
 
 
 def test_a_broken_card_without_memory_breaks_no_count() -> None:
     ledger = ledger_with(offer("broken", 0))
-    forged = f"{CLAIM_NAME}-5mi-p0-p5-0123456789abcdef"
-    ledger.set_pod(msgspec.structs.replace(pod_of("p", MIB, SIZED), claimed=(named(forged),)))
+    forged = share_of_name(f"{CLAIM_NAME}-5mi-p0-p5-0123456789abcdef")
+    assert forged is not None
+    ledger.set_pod(msgspec.structs.replace(pod_of("p", MIB, SIZED), claimed=(forged,)))
     assert ledger.used_of(SLICES).slices == 8
-
-
-def named(template: str) -> NamedShare:
-    share = share_of_name(template)
-    assert share is not None
-    return share
 
 
 def test_a_card_that_no_two_claims_can_share_counts_too() -> None:
@@ -150,48 +114,16 @@ def test_a_card_that_no_two_claims_can_share_counts_too() -> None:
     assert ledger.used_of(MEMORY).memory == GpuMemory(LARGE)
 
 
-def test_claims_take_no_room_and_are_only_counted_as_waiting() -> None:
-    ledger = ledger_with(*OFFERS)
-    ledger.place(asking(HALF, SLICES, reservation="r"), 0.0)
-    ledger.set_pod(pod_of("p", HALF, Placement((), 0, (), cards=(SMALL,))))
-    assert (ledger.pending(), ledger.pending_slices()) == ((), 0)
-    assert ledger.pending_count() == 1
-    ledger.expire(100.0)
-    assert ledger.reservations == 0
-    assert ledger.pending_slices() == 0
-
-
-def test_without_a_quota_nothing_is_reserved() -> None:
-    ledger = ledger_with(*OFFERS)
-    placement = ledger.place(asking(HALF, reservation="r"), 0.0)
-    assert isinstance(placement, Placement)
-    assert (placement.reservation, ledger.reservations) == (None, 0)
-
-
-@pytest.mark.parametrize("changes", [{}, {"namespace": "blue"}, {"pod": "other"}, {"share": FIFTH}])
-def test_only_the_pods_own_reservation_spares_it_from_being_counted_twice(changes: dict[str, object]) -> None:
-    ledger = ledger_with(*OFFERS)
-    first = ledger.place(asking(WHOLE, SLICES, reservation="r", pod="p"), 0.0)
-    assert isinstance(first, Placement)
-    fraction = changes.pop("share", WHOLE)
-    assert isinstance(fraction, Fraction)
-    kept = first if fraction is WHOLE else Placement((), 0, (), cards=(LARGE,), reservation="r")
-    again = asking(fraction, SLICES, existing=kept, **{"reservation": "second", "pod": "p"} | changes)
-    assert isinstance(ledger.place(again, 0.0), OverQuota if changes or fraction is FIFTH else Placement)
-
-
 def test_a_pod_over_its_quota_waits_at_the_gate_and_goes_when_there_is_room() -> None:
     ledger = ledger_with(*OFFERS)
     ledger.line.state = "open"
     ledger.set_pod(pod_of("first", WHOLE, Placement((), 0, ())))
     ask = asking(HALF, SLICES, reservation=UID, when_over_quota="wait")
-    placement = ledger.place(ask, 0.0)
-    assert isinstance(placement, Placement)
+    placement = placed(ledger, ask)
     assert placement.waits_for_quota
     ledger.set_pod(pod_of("second", HALF, placement, gated=True))
     assert (ledger.used_of(SLICES).slices, len(ledger.line), ledger.reservations) == (8, 1, 0)
-    behind = ledger.place(asking(FIFTH, SLICES, when_over_quota="wait"), 0.0)
-    assert isinstance(behind, Placement)
+    behind = placed(ledger, asking(FIFTH, SLICES, when_over_quota="wait"))
     assert behind.waits_for_quota, "no small pod passes it"
     ledger.remove_pod(("red", "first"))
     due = [pod.name for pod in ledger.line.due(lambda *_: (SLICES,), "policies") if pod is not None]

@@ -1,15 +1,12 @@
 """A place is promised at admission and becomes its pod's, once."""
 
-from __future__ import annotations
-
 import pytest
 
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement
 from ledger.view import Holding, PendingView
 from modes.units import POOL
-from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
-from tests.ledger.snapshot import books
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, placed
 
 
 def shares(ledger: Ledger, node: str = "a", index: int = 0) -> tuple[Holding, ...]:
@@ -24,8 +21,7 @@ def test_a_reservation_counts_like_a_holder_and_names_itself() -> None:
         (0,), 81920, ("81920",), "a", "r"
     )
     assert shares(ledger) == (Holding("ml", "r", "reservation", 5),)
-    second = ledger.place(eighths(4, reservation="s"), 0.0)
-    assert isinstance(second, Placement)
+    second = placed(ledger, eighths(4, reservation="s"))
     assert second.node is None
     assert ledger.pending() == (PendingView("default", "s", "reservation", (0,), 4),)
 
@@ -48,7 +44,6 @@ def test_its_pod_takes_its_place_and_counts_once() -> None:
         {"namespace": "other"},
         {"takes": ((1, 5),)},
         {"takes": ((0, 4),)},
-        {"takes": ((0, 5), (1, 5))},
         {"takes": ((0, 5), (POOL, 5))},
         {"reservation": "s"},
     ],
@@ -78,16 +73,6 @@ def test_it_stays_while_its_pod_may_exist_unreported() -> None:
     assert ledger.totals().used == 0
 
 
-def test_a_pod_that_comes_later_than_its_reservation_counts_once() -> None:
-    ledger = ledger_of(gpu_node("a", 1))
-    ledger.place(eighths(8, reservation="r"), 0.0)
-    ledger.expire(5.0)
-    ledger.set_pod(holder("late", None, (0, 8), reservation="r", promised_node="a"))
-    assert ledger.totals().used == 8
-    ledger.remove_pod(("default", "late"))
-    assert books(ledger) == books(ledger_of(gpu_node("a", 1)))
-
-
 def test_what_a_lost_gpu_leaves_is_shown_as_over_and_not_hidden() -> None:
     ledger = ledger_of(gpu_node("a", 1), holders=(holder("p", "a", (0, 6)), holder("q", "a", (1, 4))))
     ledger.set_node(gpu_node("a", 1, gpus=((0, 4),)))
@@ -97,8 +82,7 @@ def test_what_a_lost_gpu_leaves_is_shown_as_over_and_not_hidden() -> None:
         (0, 4, 6, 0, 2),
         (1, 0, 4, 0, 4),
     ]
-    answer = ledger.place(eighths(1), 0.0)
-    assert isinstance(answer, Placement)
+    answer = placed(ledger, eighths(1))
     assert answer.node is None
 
 

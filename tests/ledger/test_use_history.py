@@ -55,22 +55,14 @@ def test_the_namespace_with_most_owners_loses_the_oldest():
 
 @pytest.mark.parametrize("character", ['"', "\u4e00"])
 def test_the_bytes_of_the_text_are_bounded_and_old_owners_are_forgotten(character):
-    history = OwnerHistory()
+    history, owner, now = OwnerHistory(), workload_text(character * 300, "0"), 10**10
     for number in range(MAX_OWNERS):
-        add(
-            history, owner=workload_text(character * 300, f"{number}"), namespace=f"{number:>063}", now=10**10
-        )
+        add(history, owner=workload_text(character * 300, f"{number}"), namespace=f"{number:>063}", now=now)
     for number in range(MAX_PODS + 1):
-        add(
-            history,
-            uid=f"{number:08x}",
-            namespace=f"{0:>063}",
-            owner=workload_text(character * 300, "0"),
-            now=10**10,
-        )
-    history.end_step(10**10)
+        add(history, uid=f"{number:08x}", namespace=f"{0:>063}", owner=owner, now=now)
+    history.end_step(now)
     assert len(history.text().encode()) < 500_000
-    history.end_step(10**10 + KEPT_SECONDS)
+    history.end_step(now + KEPT_SECONDS)
     assert not history.owners
 
 

@@ -99,6 +99,7 @@ def test_without_the_ledger_the_scheduler_is_quoted():
         ({"lacks_slices": False, "scheduler_says": "1 Insufficient cpu"}, "reports: 1 Insufficient cpu. Fix"),
         ({"gates": ("kueue.x-k8s.io/admission",)}, "Kueue removes its gate when the queue has quota: see"),
         ({"memory_mib": None, "by_agent": True}, "limited by its node's agent to the MiB of these slices"),
+        ({"free": FreeNodes(not_compared=True)}, "or tolerations are too long to compare with all nodes"),
         ({"is_terminating": True}, "being deleted"),
         (
             {"phase": "Failed", "trouble": "UnexpectedAdmissionError: no"},
@@ -139,16 +140,12 @@ A100, H100 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"
             f"1 MIG instance of nvidia.com/mig-1g.10gb on {A100} or {H100}",
         ),
         (
-            of_fact(takes=((Profile(1, 10), 1),), products=(A100,), model=A100),
-            f"1 MIG instance of nvidia.com/mig-1g.10gb on {A100}",
-        ),
-        (
             of_fact(takes=((POOL, 1),), products=(f"{A100}-MIG-1g.10gb",)),
             f"1 MIG instance of nvidia.com/gpu on {A100}-MIG-1g.10gb",
         ),
         (of_fact(takes=((Profile(2, 20), 1),)), "1 MIG instance of nvidia.com/mig-2g.20gb"),
     ],
-    ids=["two models", "one model", "strategy single", "any model"],
+    ids=["two models", "strategy single", "any model"],
 )
 def test_a_pod_that_waits_for_a_mig_instance_learns_which_and_on_which_models(fact, needed):
     said = explained(fact=fact, memory_mib=None, free=FreeNodes((("mig-1", 0),), 0))
@@ -173,14 +170,6 @@ def test_nodes_that_the_pods_own_demands_leave_out_are_named_and_not_counted_as_
     said = explained(free=dataclasses.replace(FULL, shut_out=1))
     rule = "but the pod's nodeSelector, affinity or tolerations exclude them"
     assert f"1 more node has such GPUs, {rule}." in said
-
-
-def test_demands_that_are_too_long_to_be_compared_are_named():
-    said = explained(free=FreeNodes(not_compared=True))
-    assert (
-        "The pod's nodeSelector, affinity or tolerations are too long to compare with all nodes that have"
-        " such GPUs. What would help: change these if its manifest has them" in said
-    )
 
 
 def test_a_division_under_way_is_reported_instead_of_why_there_is_none():

@@ -87,50 +87,36 @@ def test_what_a_claim_asks_for(demand, asked):
     assert f"a claim of {asked} by driver {DRIVER}." in explained(claim_of(asked=demand))
 
 
+SHARE, WHOLE = (ClaimedPart(PART.card, share=share) for share in (125_000, SHARES_OF_CARD))
+UNPREPARED = claim_of("allocated", parts=(WHOLE,), reported="Failed to prepare: no driver")
+
+
 @pytest.mark.parametrize(
-    ("state", "fragment"),
+    ("claim", "pod", "fragment"),
     [
-        ("not created", "Kubernetes has not created its ResourceClaim yet: ask again in a few seconds."),
-        ("no template", f"ResourceClaimTemplate {TEMPLATE} does not exist, so Kubernetes cannot create its"),
-        ("deleted", "ResourceClaim train-x was deleted: ask again in a few seconds, or delete the pod and"),
-        ("unread", "Its ResourceClaim could not be read"),
+        (claim_of("not created"), {}, "Kubernetes has not created its ResourceClaim yet: ask again in a few"),
+        (claim_of("no template"), {}, f"ResourceClaimTemplate {TEMPLATE} does not exist, so Kubernetes"),
+        (claim_of("deleted"), {}, "ResourceClaim train-x was deleted: ask again in a few seconds, or delete"),
+        (claim_of("unread"), {}, "Its ResourceClaim could not be read"),
+        (ShareClaim(state="unread", template=TEMPLATE), {}, f"gives it a claim by template {TEMPLATE}."),
+        (claim_of("allocated", parts=(PART,)), {}, "40960 MiB of gpu-3 in pool gpu-0: the scheduler is"),
+        (
+            claim_of("allocated", parts=(SHARE,)),
+            {"node": "gpu-0", "phase": "Running"},
+            "It runs on node gpu-0 with 0.125 of gpu-3.",
+        ),
+        (UNPREPARED, {"node": "gpu-0"}, "It has its claim on node gpu-0: all of gpu-3, so it does not wait"),
+        (UNPREPARED, {"node": "gpu-0"}, "prepare the card; the kubelet tries again: Failed to prepare: no"),
     ],
 )
-def test_a_claim_that_is_not_there(state, fragment):
-    assert fragment in explained(claim_of(state))
-
-
-def test_a_claim_that_cannot_be_read_is_named_by_its_template():
-    said = explained(ShareClaim(state="unread", template=TEMPLATE))
-    assert f'Policy "default" gives it a claim by template {TEMPLATE}.' in said
+def test_each_state_of_a_claim_has_its_words(claim, pod, fragment):
+    assert fragment in explained(claim, **pod)
 
 
 def test_what_kubernetes_reports_of_a_claim_that_it_could_not_create_is_quoted():
     said = explained(claim_of("no template", reported="x\n" + "y" * 9999))
     assert "Kubernetes reports: x yyy" in said
     assert len(said) < 3 * MAX_QUOTED
-
-
-def test_a_claim_that_is_allocated_before_the_pod_has_its_node():
-    said = explained(claim_of("allocated", parts=(PART,)))
-    assert "Its claim holds 40960 MiB of gpu-3 in pool gpu-0: the scheduler is binding its node." in said
-
-
-def test_a_share_of_a_card_is_said_as_its_label_says_it():
-    share = ClaimedPart(PART.card, share=125_000)
-    said = explained(claim_of("allocated", parts=(share,)), node="gpu-0", phase="Running")
-    assert said.endswith("It runs on node gpu-0 with 0.125 of gpu-3.")
-
-
-def test_a_pod_whose_card_could_not_be_prepared_says_why():
-    claim = claim_of(
-        "allocated",
-        parts=(ClaimedPart(PART.card, share=SHARES_OF_CARD),),
-        reported="Failed to prepare: no driver",
-    )
-    said = explained(claim, node="gpu-0")
-    assert "It has its claim on node gpu-0: all of gpu-3, so it does not wait for the injector." in said
-    assert said.endswith("could not prepare the card; the kubelet tries again: Failed to prepare: no driver.")
 
 
 ASKED = "20480 MiB of a card with 40960 MiB"

@@ -4,20 +4,12 @@ import pytest
 
 from ledger.why_refused import MAX_MESSAGE, EventSummary, cause_of, why_absent, why_refused
 
-DENIED = (
-    'Error creating: admission webhook "fractions.clearml-injector.io" denied the '
-    "request: clearml-injector/fraction "
-    '"0.5" is not allowed: use 0.125, 0.250, 0.500 (did you mean "0.500"?)'
-)
-PIECES = (
-    'Error creating: admission webhook "fractions.clearml-injector.io" denied the request: no GPU has 4'
-    " free slices now, and a share that spans more GPUs would fail: try again later, or request less"
-)
-AWAY = (
-    "Error creating: Internal error occurred: failed calling webhook "
-    '"fractions.clearml-injector.io": failed to call '
-    'webhook: Post "https://x": connection refused'
-)
+WEBHOOK = 'webhook "fractions.clearml-injector.io"'
+FRACTION = 'clearml-injector/fraction "0.5" is not allowed: use 0.125, 0.250, 0.500 (did you mean "0.500"?)'
+PIECE = "no GPU has 4 free slices now, and a share of more would fail: try again later, or request less"
+REASONS = FRACTION, PIECE
+DENIED, PIECES = (f"Error creating: admission {WEBHOOK} denied the request: {why}" for why in REASONS)
+AWAY = f"Error creating: Internal error occurred: failed calling {WEBHOOK}: failed to call it: refused"
 LOCK = "Error creating: pods is forbidden: ValidatingAdmissionPolicy 'x' with binding 'x' denied request: no"
 QUOTA = 'Error creating: pods "a" is forbidden: exceeded quota: gpus, requested: 4, used: 8, limited: 8'
 
@@ -29,9 +21,8 @@ def refused(message=DENIED, kind="Job", name="train", **fields):
 def test_who_was_refused_reads_the_denial_and_what_to_do():
     assert why_refused("team", "train", [refused(count=4, age_seconds=300)]) == (
         "Job team/train could not create a pod. It was rejected 4 times, last 5 minutes ago. The injector"
-        ' denied it: clearml-injector/fraction "0.5" is not allowed: use 0.125, 0.250, 0.500 (did you mean'
-        ' "0.500"?). What would help: follow the message in the manifest of Job train, then delete the Job'
-        " and create it again."
+        f" denied it: {FRACTION}. What would help: follow the message in the manifest of Job train, then"
+        " delete the Job and create it again."
     )
 
 

@@ -4,16 +4,12 @@ import json
 import re
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kube.dra import DRIVER, NVIDIA_DRIVER
 from modes.claim import (
     ClaimedShare,
-    are_large_enough,
-    most_sizes,
-    needs_sizes,
-    request_name,
     template_name,
     template_spec,
 )
@@ -23,25 +19,7 @@ from modes.gpu_kinds import GpuKinds, matches
 
 HALF = Fraction(4, 8)
 MEMORY = Fraction.of_memory(5120, 8)
-SIZES = st.lists(st.integers(10**5, 10**6), min_size=1, max_size=MAX_SIZES, unique=True).map(tuple)
-SHARED_MEMORY = st.lists(st.integers(1, 6000), min_size=1, max_size=16).map(
-    lambda split: Fraction.of_memory(sum(split), 8).shared_by([Fraction.of_memory(each, 8) for each in split])
-)
-MEMORIES = st.one_of(st.integers(1, 10**5).map(lambda mib: Fraction.of_memory(mib, 8)), SHARED_MEMORY)
-SHARED = st.one_of(
-    st.lists(st.integers(1, 16), min_size=1, max_size=16)
-    .filter(lambda split: sum(split) < 16)
-    .map(lambda split: Fraction(sum(split), 16).shared_by([Fraction(each, 16) for each in split])),
-    SHARED_MEMORY,
-)
-"""Shares of several containers."""
-PARTS = st.one_of(
-    SHARED,
-    MEMORIES,
-    st.integers(1, 7).map(lambda slices: Fraction(slices, 8)),
-    st.integers(1, 16).map(lambda gpus: Fraction(8 * gpus, 8)),
-    st.integers(2, 16).map(HALF.on_each_of),
-)
+PARTS = [Fraction.of_memory(62_000_000, 16)] * 16
 
 
 def request_of(share):
@@ -86,29 +64,6 @@ def test_requested_memory_is_a_share_of_each_size_and_limited_exactly_whatever_t
     assert (limit["requests"], limit["opaque"]["parameters"]["memoryMiB"]) == (["gpu"], 5120)
 
 
-@given(MEMORIES, st.integers(10**5, 10**6), SIZES)
-def test_a_card_of_any_size_has_an_alternative_that_holds_the_memory(fraction, card, sizes):
-    sizes = possible(fraction, sizes)
-    requests = template_spec(ClaimedShare(DRIVER, fraction, sizes))["spec"]["devices"]["requests"]
-    from_each = {int(each["name"][1:]): at for at, each in enumerate(requests[0]["firstAvailable"])}
-    fitting = [size for size in from_each if size <= card]
-    if not fitting:
-        assert len(requests) * (len(from_each) + 1) > 16
-        return
-    at = from_each[max(fitting)]
-    share = sum(quantity(each["firstAvailable"][at], "share") for each in requests)
-    assert fraction.mib <= share * card // 10**6 <= card
-
-
-def possible(fraction, sizes, driver=DRIVER):
-    """Return of these sizes those that a claim can name; none if it needs none."""
-    if not needs_sizes(fraction, driver):
-        return ()
-    return tuple(sorted(size for size in sizes if are_large_enough(fraction, (size,))))[
-        : most_sizes(fraction, driver)
-    ]
-
-
 def test_a_claim_has_no_more_alternatives_than_kubernetes_takes():
     share = ClaimedShare(DRIVER, MEMORY, tuple(range(5120, 5120 + MAX_SIZES)))
     with pytest.raises(ValueError, match="8 sizes"):
@@ -117,13 +72,26 @@ def test_a_claim_has_no_more_alternatives_than_kubernetes_takes():
         template_name(ClaimedShare(DRIVER, MEMORY))
 
 
-@given(PARTS, SIZES, st.sampled_from([DRIVER, NVIDIA_DRIVER]))
-def test_a_name_says_what_the_claim_asks_for_and_is_no_longer_than_said(fraction, sizes, driver):
-    sizes = possible(fraction, sizes, driver)
-    assume(sizes or not needs_sizes(fraction, driver))
+@pytest.mark.parametrize(
+    ("fraction", "sizes", "driver", "begin"),
+    [
+        (HALF, (), DRIVER, "4of8"),
+        (Fraction.rounded_up("0.2", 8), (), DRIVER, "1of5"),
+        (Fraction(3, 8), (81559,), NVIDIA_DRIVER, "3of8-m81559"),
+        (HALF.on_each_of(3), (), DRIVER, "4of8-x3"),
+        (Fraction(16, 8), (), DRIVER, "whole-x2"),
+        (MEMORY, (40960, 81559), DRIVER, "5120mi-m40960-m81559"),
+        (MEMORY, (), NVIDIA_DRIVER, "5120mi"),
+        (MEMORY.shared_by([Fraction.of_memory(2560, 8)] * 2), (9000,), DRIVER, "5120mi-p2560-p2560-m9000"),
+        (MEMORY.shared_by(PARTS), (999_999_999,), DRIVER, "992000000mi-x2-p62000000-p62000000"),
+    ],
+)
+def test_a_name_says_what_the_claim_asks_for_and_is_no_longer_than_said(fraction, sizes, driver, begin):
     name = template_name(ClaimedShare(driver, fraction, sizes))
-    assert share_of_name(name) == named_share(fraction, sizes)
-    assert sizes_of_name(name) == sizes
+    assert name.startswith(f"gpu-fraction-{begin}-")
+    if has_name(fraction):
+        assert share_of_name(name) == named_share(fraction, sizes)
+        assert sizes_of_name(name) == sizes
     assert len(name) <= MAX_NAME
 
 
@@ -209,6 +177,20 @@ def test_each_of_several_containers_has_a_request_and_all_are_on_one_card():
     ] == [("gpu-0", "500k"), ("gpu-1", "250k")]
     assert devices["constraints"] == [{"matchAttribute": f"{DRIVER}/uuid"}]
     assert template_name(ClaimedShare(DRIVER, share)).startswith("gpu-fraction-6of8-p4-p2-")
+    assert ["selectors" in request["exactly"] for request in _of_model(share)["requests"]] == [True, False]
+
+
+def test_the_parts_of_two_containers_may_be_on_different_cards_and_those_of_more_are_not():
+    quarter = Fraction(2, 8)
+    two = _of_model(Fraction(4, 8).shared_by([quarter] * 2), any_card=True)
+    assert "constraints" not in two
+    assert ["selectors" in request["exactly"] for request in two["requests"]] == [True, True]
+    assert "constraints" in _of_model(Fraction(6, 8).shared_by([quarter] * 3), any_card=True)
+
+
+def _of_model(share, *, any_card=False):
+    claimed = ClaimedShare(DRIVER, share, kinds=GpuKinds(("A100-80",)), any_card=any_card)
+    return template_spec(claimed)["spec"]["devices"]
 
 
 def test_requested_memory_of_several_containers_is_limited_for_each_and_fits_on_the_smallest_card():
@@ -216,43 +198,12 @@ def test_requested_memory_of_several_containers_is_limited_for_each_and_fits_on_
     share = ClaimedShare(DRIVER, Fraction.of_memory(81920, 8).shared_by(thirds), (81920,))
     devices = template_spec(share)["spec"]["devices"]
     asked = [request["firstAvailable"][0] for request in devices["requests"]]
-    assert sum(quantity(each, "share") for each in asked) == 10**6
+    assert [each["capacity"]["requests"]["share"] for each in asked] == ["333326", "333337", "333337"]
     assert [(*each["requests"], each["opaque"]["parameters"]["memoryMiB"]) for each in devices["config"]] == [
         ("gpu-0", 27306),
         ("gpu-1", 27307),
         ("gpu-2", 27307),
     ]
-
-
-@given(SHARED, SIZES, st.booleans(), st.sampled_from([DRIVER, NVIDIA_DRIVER]))
-def test_the_parts_of_containers_are_no_more_than_the_share(fraction, sizes, any_card, driver):
-    sizes = possible(fraction, sizes, driver)
-    assume(sizes or not needs_sizes(fraction, driver))
-    share = ClaimedShare(driver, fraction, sizes, GpuKinds(("A100-80",)), any_card)
-    devices = template_spec(share)["spec"]["devices"]
-    names = [request["name"] for request in devices["requests"]]
-    assert names == [request_name(at) for at in range(len(fraction.split))]
-    asked = [request.get("firstAvailable") or [request["exactly"]] for request in devices["requests"]]
-    capacity, most = ("share", 10**6) if driver == DRIVER else ("memory", sizes[0] if sizes else fraction.mib)
-    for of_one_size in zip(*asked, strict=True):
-        total = sum(quantity(each, capacity) for each in of_one_size)
-        assert total <= (fraction.share_mib(most) if not fraction.mib else most)
-    any_card = any_card and len(names) == 2
-    assert ("constraints" in devices) == (len(names) > 1 and not any_card)
-    named = ["productName" in json.dumps(request) for request in devices["requests"]]
-    assert named == [True, *[any_card] * (len(names) - 1)]
-    assert len(json.dumps(template_spec(share))) < 64 * 1024
-
-
-def quantity(asked, capacity):
-    text = asked["capacity"]["requests"][capacity]
-    if capacity == "memory":
-        return mib_of(text)
-    return int(text.rstrip("kM")) * {"k": 1000, "M": 10**6}.get(text[-1], 1)
-
-
-def mib_of(text):
-    return int(text[:-2]) * {"Mi": 1, "Gi": 1024, "Ti": 1024**2, "Pi": 1024**3}[text[-2:]]
 
 
 def test_less_than_a_mebibyte_is_not_claimed_as_a_whole_card():

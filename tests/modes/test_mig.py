@@ -4,18 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from modes import mig_profiles
 from modes.facts import NodeFact
 from modes.fraction import Fraction
-from modes.mig import Mig
+from modes.mig import Mig, smallest_profile
 from modes.mig_profiles import MigProfile, card_of_product, card_of_profiles
 from modes.units import POOL, profile_of_product, profile_of_resource
 
-A100_40, A100_80, H100, A30 = (
-    "NVIDIA-A100-SXM4-40GB",
-    "NVIDIA-A100-SXM4-80GB",
-    "NVIDIA-H100-80GB-HBM3",
-    "NVIDIA-A30",
-)
+A100_40, A100_80, H100 = "NVIDIA-A100-SXM4-40GB", "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"
 
 
 def units(*profiles):
@@ -41,11 +37,7 @@ def node(product, *instances, **more):
 
 
 def test_the_same_name_is_another_part_of_another_card_and_bound_to_its_models():
-    offers = [
-        (A100_40, units("1g.5gb", "1g.10gb")),
-        (A100_80, units("1g.10gb")),
-        (H100, units("1g.10gb")),
-    ]
+    offers = [(A100_40, units("1g.5gb", "1g.10gb")), (A100_80, units("1g.10gb")), (H100, units("1g.10gb"))]
     assert found(1, *offers) == [
         ("1g.5gb", 1, 4864, (A100_40,), False),
         ("1g.10gb", 1, 9728, (A100_80, H100), False),
@@ -128,11 +120,7 @@ def test_a_resource_that_the_pod_names_is_the_only_one():
     [
         (1, [], "no node offers MIG instances of a known card"),
         (1, [("Unknown", units("1g.10gb"))], "no node offers MIG instances of a known card"),
-        (
-            8,
-            [(A100_80, units("1g.10gb"))],
-            "no MIG instance holds 8/8 of a GPU, the largest is 1g.10gb",
-        ),
+        (8, [(A100_80, units("1g.10gb"))], "no MIG instance holds 8/8 of a GPU, the largest is 1g.10gb"),
         (90000, [(A100_80, units("7g.80gb"))], "no MIG instance holds 90000 MiB, the largest is 7g.80gb"),
     ],
 )
@@ -145,3 +133,37 @@ def test_what_none_holds_is_said_with_what_to_do(share, offers, why):
 
 def test_the_instances_of_all_profiles_are_counted():
     assert Mig.gpu_count(node(A100_80, ("1g.10gb", 3), ("2g.20gb", 2))) == (5, 0)
+
+
+def fraction(text, slices=8):
+    return Fraction.from_text(text, slices)
+
+
+def mib(amount):
+    return Fraction.of_memory(amount, 8)
+
+
+ONLY = {"A100 40GB": ("2g.10gb", "7g.40gb")}
+
+
+@pytest.mark.parametrize(
+    ("card", "share", "profile", "is_more_than_twice"),
+    [
+        ("A100_80GB", fraction("0.125"), "1g.10gb", False),
+        ("A100_80GB", fraction("0.375"), "3g.40gb", False),
+        ("A100_80GB", fraction("0.625"), "7g.80gb", False),
+        ("A30", fraction("0.500"), "2g.12gb", False),
+        ("H200", fraction("0.0625", 16), "1g.18gb", False),
+        ("H200", fraction("2"), None, False),
+        ("H100_80GB", mib(1), "1g.10gb", True),
+        ("H100_80GB", mib(9856), "1g.10gb", False),
+        ("H100_80GB", mib(9857), "1g.20gb", True),
+        ("H100_80GB", mib(80385), None, False),
+        ("A100_40GB", fraction("0.375"), "7g.40gb", True),
+    ],
+)
+def test_a_share_gets_the_smallest_profile_that_holds_it(card, share, profile, is_more_than_twice):
+    card = getattr(mig_profiles, card)
+    offered = [each for each in card.profiles if each.name in ONLY.get(card.name, (each.name,))]
+    found = smallest_profile(card, offered, share)
+    assert (found and (found[0].name, found[1])) == (profile and (profile, is_more_than_twice))

@@ -6,13 +6,7 @@ from itertools import combinations_with_replacement
 import pytest
 
 from modes.mig_geometry import MAX_ARRANGEMENTS, arrangements, full_geometries, geometries, geometry
-from modes.mig_profiles import (
-    A30,
-    A100_40GB,
-    H100_80GB,
-    MigProfile,
-    card_of_profiles,
-)
+from modes.mig_profiles import A30, A100_40GB, H100_80GB, MigProfile, card_of_profiles
 
 PRINTED = """
 GPU  0 Profile ID 19 Placements: {0,1,2,3,4,5,6}:1

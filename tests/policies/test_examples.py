@@ -2,6 +2,7 @@
 
 import pytest
 
+from policies.loading.build import CONTRACT
 from policies.loading.loader import load_policies
 from tests.policies.console import ROOT, pattern, printed, run, shown_commands
 
@@ -24,18 +25,6 @@ def test_a_readmes_command_prints_what_the_readme_shows(command, lines, code, mo
 
 def test_cfgi_1_3_accepts_every_text_of_its_documentation():
     policy = load_policies(ROOT / "examples" / "cfgi-1.3" / "policies").resolve("default", None, None)
-    documented = [
-        "0.0625",
-        "0.125",
-        "0.250",
-        "0.375",
-        "0.500",
-        "0.625",
-        "0.750",
-        "0.875",
-        "1.000",
-        "2",
-        "2.0",
-    ]
+    documented = ["0.0625", *CONTRACT, "1.000", "2", "2.0"]
     assert [policy.fractions[text].slices for text in documented] == [1, 2, 4, 6, 8, 10, 12, 14, 16, 32, 32]
     assert policy.fractions["2.0"].gpus == 2

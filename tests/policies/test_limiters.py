@@ -7,25 +7,6 @@ from policies.model.effective import EnvVar
 from tests.policies.support import limiter
 
 
-def test_hami_core_limits_device_zero_per_gpu_and_every_device_pooled():
-    common = [
-        EnvVar("CUDA_DEVICE_MEMORY_SHARED_CACHE", "/usr/local/vgpu-cache/{container}.cache"),
-        EnvVar("LIBCUDA_LOG_LEVEL", "1"),
-    ]
-    assert limiter("hami-core").env == (*common, EnvVar("CUDA_DEVICE_MEMORY_LIMIT_0", "{memory_mib}m"))
-    assert limiter("hami-core", "pooled").env == (
-        *common,
-        EnvVar("CUDA_DEVICE_MEMORY_LIMIT", "{memory_mib}m"),
-    )
-
-
-def test_nvidia_driver_says_the_limit_in_plain_mib_and_requests_nothing_that_would_stay_behind():
-    assert limiter("nvidia-driver").env == (
-        EnvVar("NVIDIA_GPU_MEMORY_REQUEST", "0"),
-        EnvVar("NVIDIA_GPU_MEMORY_LIMIT", "{memory_mib}"),
-    )
-
-
 @pytest.mark.parametrize(
     ("image", "mib"),
     [

@@ -3,10 +3,11 @@
 import json
 
 import pytest
+from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from service import log
-from service.metrics import new_registry, render
+from service.metrics import new_registry
 from tests.webhook.support import Webhook, container, pod
 from webhook.decision_log import DecisionLog
 from webhook.metrics import WebhookMetrics
@@ -22,7 +23,7 @@ class Observed:
         self.log = DecisionLog(WebhookMetrics(self.registry))
 
     def samples(self):
-        families = text_string_to_metric_families(render(self.registry).decode())
+        families = text_string_to_metric_families(generate_latest(self.registry).decode())
         return {
             (sample.name, *sorted(sample.labels.values())): sample.value
             for family in families

@@ -113,8 +113,8 @@ class Client:
         self.sent.append(message)
 
     def leave(self):
-        for call in tuple(self.on_lost):
-            call()
+        while self.on_lost:
+            self.on_lost.pop().cancel()
 
 
 def test_a_review_without_a_place_is_not_read_and_its_clients_end_gives_the_place_to_the_next():

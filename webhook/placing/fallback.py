@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import aclosing, suppress
 
 import msgspec
@@ -158,7 +158,7 @@ class Fallback:
         """Set the current state of a node; the inverse of `remove_node`."""
         name = state.fact.name
         self._ledger.set_node(state.fact)
-        self._nodes[name] = self._set_pods(_taken(state), self._nodes.get(name, {}))
+        self._nodes[name] = self._set_pods((_taken(state),), self._nodes.get(name, {}))
 
     def remove_node(self, name: str) -> None:
         """Remove a node."""
@@ -179,13 +179,10 @@ class Fallback:
         return now
 
 
-def _taken(state: NodeState) -> Iterator[PodFact]:
-    """Yield everything used on a node as one pod, and each owner's replicas as a pod that uses nothing.
-
-    No real pod has an empty namespace.
-    """
+def _taken(state: NodeState) -> PodFact:
+    """Return everything used on a node as one pod. No real pod has an empty namespace."""
     name = state.fact.name
-    yield PodFact(
+    return PodFact(
         namespace="",
         name=name,
         node=name,
@@ -194,9 +191,6 @@ def _taken(state: NodeState) -> Iterator[PodFact]:
         memory_bytes=state.fact.memory_bytes - state.memory_free,
         extended=tuple(state.extended.items()),
     )
-    for each in state.replicas:
-        nothing = tuple([(POOL if index == each.POOL else unit_of(index), 0) for index in each.indices])
-        yield PodFact(namespace="", name=f"{name}/{each.owner}", node=name, takes=nothing, owner=each.owner)
 
 
 def _waiting(waiting: PendingView) -> PodFact:

@@ -9,8 +9,7 @@ from agent.dra import serving
 def quick(monkeypatch):
     """Looks a hundredth as far apart."""
     monkeypatch.setattr("agent.health.CHECK_SECONDS", 0.05)
-    monkeypatch.setattr("agent.card_names.POLL_SECONDS", 0.05)
+    monkeypatch.setattr("agent.preparation.POLL_SECONDS", 0.05)
     monkeypatch.setattr(serving, "POLL_SECONDS", 0.05)
     monkeypatch.setattr(serving, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(serving, "CHECK_SECONDS", 0.05)
     monkeypatch.setattr(serving, "MOST_SECONDS", 0.2)

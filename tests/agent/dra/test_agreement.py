@@ -1,18 +1,21 @@
 """The hook by which a container with parts of different sizes does not start, as a runtime calls it."""
 
 import json
-import subprocess
 
+import msgspec
 import pytest
 
 from agent.dra.agreement import agreement_hook
 from agent.gpu import Gpu
 from agent.settings import LimiterPart
 from agent.shares import Share
-from tests.agent.support.node import PER_GPU
+from tests.agent.support.node import PER_GPU, run_hook
 
 SHARE = Share(Gpu(0, "GPU-0", "NVIDIA A100", 40960), 4, 20480)
 LIMIT = "CUDA_DEVICE_MEMORY_LIMIT_0"
+
+
+OTHER, NEITHER = f"{LIMIT}=40960m", "PATH=/bin"
 
 
 def start(folder, env, args=("sh",), hook_env=()):
@@ -22,16 +25,11 @@ def start(folder, env, args=("sh",), hook_env=()):
     hooks = {"createRuntime": [{"path": "/bin/true", "env": list(hook_env)}]}
     config = {"ociVersion": "1.2.0", "process": process, "hooks": hooks}
     (folder / "config.json").write_text(json.dumps(config, separators=(",", ":")))
-    state = json.dumps({"ociVersion": "1.2.0", "id": "c", "pid": 1, "bundle": str(folder)})
-    assert hook["path"] == "/bin/sh"
-    command = ["/bin/sh", *hook["args"][1:]]
-    ended = subprocess.run(
-        command, check=False, input=state, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True
-    )
+    ended = run_hook(hook, {"ociVersion": "1.2.0", "id": "c", "pid": 1, "bundle": str(folder)})
     return ended.returncode, ended.stderr
 
 
-@pytest.mark.parametrize("env", [["PATH=/bin", f"{LIMIT}=20480m"], ["A=]", f"{LIMIT}=20480m", "B=c"]])
+@pytest.mark.parametrize("env", [[NEITHER, f"{LIMIT}=20480m"], ["A=]", f"{LIMIT}=20480m", "B=c"]])
 def test_a_container_with_its_own_limit_starts(tmp_path, env):
     assert start(tmp_path, env) == (0, "")
 
@@ -39,13 +37,13 @@ def test_a_container_with_its_own_limit_starts(tmp_path, env):
 @pytest.mark.parametrize(
     ("env", "more"),
     [
-        (["PATH=/bin", f"{LIMIT}=40960m"], {}),
-        (["PATH=/bin"], {}),
-        (["PATH=/bin", f"{LIMIT}=20480m9"], {}),
-        (["PATH=/bin", f"{LIMIT}=40960m"], {"args": ("sh", f"{LIMIT}=20480m")}),
-        (["PATH=/bin", f"{LIMIT}=40960m"], {"args": ("sh", f',"env":["PATH=/bin","{LIMIT}=20480m"]')}),
-        (["PATH=/bin", f'A=x,"{LIMIT}=20480m"', f"{LIMIT}=40960m"], {}),
-        (["PATH=/bin"], {"hook_env": ["A=b", f"{LIMIT}=2048m"]}),
+        ([NEITHER, OTHER], {}),
+        ([NEITHER], {}),
+        ([NEITHER, f"{LIMIT}=20480m9"], {}),
+        ([NEITHER, OTHER], {"args": ("sh", f"{LIMIT}=20480m")}),
+        ([NEITHER, OTHER], {"args": ("sh", f',"env":["PATH=/bin","{LIMIT}=20480m"]')}),
+        ([NEITHER, f'A=x,"{LIMIT}=20480m"', OTHER], {}),
+        ([NEITHER], {"hook_env": ["A=b", f"{LIMIT}=2048m"]}),
     ],
 )
 def test_one_with_the_limit_of_another_card_does_not_whatever_its_author_writes(tmp_path, env, more):
@@ -55,8 +53,4 @@ def test_one_with_the_limit_of_another_card_does_not_whatever_its_author_writes(
 
 
 def test_a_limiter_without_the_memory_in_a_variable_needs_none():
-    assert not agreement_hook(SHARE, _with(LimiterPart("none")))
-
-
-def _with(limiter):
-    return PER_GPU.__class__("default", "per-gpu", "nvidia.com/gpu-{index}", 8, 0, limiter)
+    assert not agreement_hook(SHARE, msgspec.structs.replace(PER_GPU, limiter=LimiterPart("none")))

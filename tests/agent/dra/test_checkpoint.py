@@ -7,21 +7,16 @@ from agent.dra.checkpoint import CheckpointError, PreparedClaim, PreparedClaims,
 CLAIM = PreparedClaim("default", "claim", "pod-uid", (PreparedDevice("gpu", "gpu-0", None, "GPU-0", 1024),))
 
 
-def test_what_was_put_is_there_after_a_restart_and_what_was_removed_is_not(tmp_path):
+def test_what_was_put_is_there_after_a_restart_and_of_this_boot_once_it_is_prepared_in_it(tmp_path):
     claims = PreparedClaims(tmp_path, "boot-1")
     claims.put("a", CLAIM)
     claims.put("b", CLAIM)
     claims.remove("a")
     claims.remove("never-there")
-    again = PreparedClaims(tmp_path, "boot-1")
-    assert (again.claims, again.is_of_this_boot) == ({"b": CLAIM}, True)
-
-
-def test_claims_of_another_boot_are_of_this_one_once_they_are_prepared_in_it(tmp_path):
-    PreparedClaims(tmp_path, "boot-1").put("a", CLAIM)
-    again = PreparedClaims(tmp_path, "boot-2")
-    assert (again.claims, again.is_of_this_boot) == ({"a": CLAIM}, False)
-    again.put("a", CLAIM)
+    for boot, is_of_this_boot in (("boot-1", True), ("boot-2", False)):
+        again = PreparedClaims(tmp_path, boot)
+        assert (again.claims, again.is_of_this_boot) == ({"b": CLAIM}, is_of_this_boot)
+    again.put("b", CLAIM)
     assert PreparedClaims(tmp_path, "boot-2").is_of_this_boot
 
 

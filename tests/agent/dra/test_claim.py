@@ -18,11 +18,6 @@ def claim_of(*granted, **more):
     return found
 
 
-def limits(found):
-    """The MiB of each device; None for a whole card."""
-    return [each.memory_mib for each in read_claim(found, UID, NODE, CARDS).devices]
-
-
 def refusal(found):
     """Why it is refused."""
     with pytest.raises(ClaimRefusedError) as refused:
@@ -57,14 +52,15 @@ OF_NVIDIA = {"source": "FromClass", "opaque": {"driver": "gpu.nvidia.com", "para
 )
 def test_a_claim_for_mib_is_limited_to_them_and_never_to_more_than_its_share(share, config, mib):
     found = claim_of({"share": share, "request": "gpu/m40960"}, config=config)
-    assert limits(found) == [mib]
-    assert read_claim(found, UID, NODE, CARDS).devices[0].request == "gpu"
+    [device] = read_claim(found, UID, NODE, CARDS).devices
+    assert (device.request, device.memory_mib) == ("gpu", mib)
 
 
 @pytest.mark.parametrize(
     ("claim", "granted", "why"),
     [
         ({"uid": OTHER}, {}, "another ResourceClaim has this name"),
+        ({}, {"device": "gpu-7"}, "gpu-7 is not a GPU that this node offers"),
         ({}, {"share": "24"}, "less than 1 MiB"),
         ({}, {"share": "-1k"}, "cannot be read"),
         ({}, {"share": "500m"}, "cannot be read"),
@@ -89,18 +85,14 @@ def test_what_the_agent_does_not_give_is_refused(claim, granted, why):
     assert why in refusal(claim_of({"share": "25k", **granted}, **claim))
 
 
-def test_what_is_no_allocated_claim_is_refused():
+def test_what_is_no_allocated_claim_of_one_pod_is_refused():
     found = claim_of({"share": "25k"})
+    found["status"]["reservedFor"] *= 2
+    assert "use a ResourceClaimTemplate" in refusal(found)
     found["status"]["allocation"]["devices"]["results"] = "all"
     assert "cannot be read" in refusal(found)
     found["status"] = {}
     assert "not allocated" in refusal(found)
-
-
-def test_a_claim_that_two_pods_share_is_refused():
-    found = claim_of({"share": "25k"})
-    found["status"]["reservedFor"] *= 2
-    assert "use a ResourceClaimTemplate" in refusal(found)
 
 
 @pytest.mark.parametrize(

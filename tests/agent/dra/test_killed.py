@@ -12,9 +12,9 @@ from agent.dra.plugin import DraPlugin
 from agent.dra.specifications import ClaimSpecifications, claims_with_files
 from agent.gpu import Gpu
 from agent.kubelet_api import dra_pb2 as api
-from agent.state import AgentState
+from agent.options import AgentOptions
 from tests.agent.support.dra import NODE, OTHER, UID, ApiServer
-from tests.agent.support.node import PER_GPU
+from tests.agent.support.node import PER_GPU, agent_with
 
 CARD = Gpu(index=0, uuid="GPU-0", model="A100", memory_mib=40960)
 ONE, TWO = (
@@ -32,17 +32,9 @@ def agent_on(root: Path) -> DraPlugin:
     server.add_claim({"share": "250k"}, name="one", uid=UID)
     server.add_claim({"share": "250k"}, name="two", uid=OTHER, pod="another-pod")
     preparation = Mock(check_files=AsyncMock(), names=SimpleNamespace(names={"GPU-0": "nvidia.com/gpu=0"}))
-    agent = SimpleNamespace(
-        options=SimpleNamespace(node=NODE), state=AgentState([CARD]), metrics=Mock(), policy=PER_GPU
-    )
-    plugin = DraPlugin(
-        "",
-        agent,
-        lambda namespace, name: server.claims[namespace, name],
-        PreparedClaims(root, "boot"),
-        ClaimSpecifications(root / "cdi", PER_GPU, str(root), {"GPU-0": CARD}),
-        preparation,
-    )
+    agent, claims = agent_with([CARD], options=AgentOptions(node=NODE)), PreparedClaims(root, "boot")
+    specifications = ClaimSpecifications(root / "cdi", PER_GPU, str(root), {"GPU-0": CARD})
+    plugin = DraPlugin("", agent, server, claims, specifications, preparation)
     plugin.restore()
     return plugin
 

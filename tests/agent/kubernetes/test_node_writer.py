@@ -10,8 +10,8 @@ from agent.gpu import Gpu
 from agent.kubernetes import node_writer
 from agent.kubernetes.api_server import ApiServerError
 from agent.kubernetes.node_writer import NodeWriter
-from agent.state import AgentState
-from tests.agent.support.node import PER_GPU
+from agent.options import AgentOptions
+from tests.agent.support.node import agent_with
 
 GPU = Gpu(0, "GPU-a", "NVIDIA A100-40GB", 40960)
 
@@ -44,25 +44,19 @@ def quick(monkeypatch):
     monkeypatch.setattr(node_writer, "MAX_RETRY_SECONDS", 0.001)
 
 
-def writes(api, change=lambda state: None, wanted=1, proc="/nowhere", **more):
-    """What is written until so much was, changes being made after the beginning and after the first.
-
-    More: `begin` changes the state before, `divide` names the cards that are divided.
-    """
-    begin, divide = more.get("begin", lambda state: None), more.get("divide", ())
+def writes(api, change=lambda state: None, wanted=1, begin=lambda state: None, proc="/nowhere"):
+    """What is written until so much was, changes being made after the beginning and after the first."""
 
     async def run():
-        state = AgentState([GPU])
         source = SimpleNamespace(list_gpus=lambda: (GPU,))
-        options = SimpleNamespace(proc=str(proc), divide=divide, offer=more.get("offer", "device-plugin"))
-        agent = SimpleNamespace(state=state, source=source, options=options, policy=PER_GPU)
+        agent = agent_with([GPU], options=AgentOptions(proc=str(proc)), source=source)
         task = asyncio.ensure_future(NodeWriter(api, "gpu-1", agent).run())
         for _ in range(10):
             await asyncio.sleep(0)
-        begin(state)
+        begin(agent.state)
         while not api.applied:  # noqa: ASYNC110 - it is applied in a thread
             await asyncio.sleep(0)
-        change(state)
+        change(agent.state)
         while len(api.applied) < wanted:  # noqa: ASYNC110 - likewise
             await asyncio.sleep(0)
         task.cancel()
@@ -72,20 +66,20 @@ def writes(api, change=lambda state: None, wanted=1, proc="/nowhere", **more):
     return api.applied
 
 
-def test_a_change_is_written_too():
-    _, (_, status) = writes(Api(), lambda state: state.mark("GPU-a", "Xid 79"), 2)
-    assert status["gpus"][0]["why"] == "Xid 79"
+def register(state):
+    state.set_registration("nvidia.com/gpu-0", None)
 
 
 def test_an_agent_that_starts_says_nothing_until_it_is_registered(monkeypatch):
     """What an agent said that was killed is believed on meanwhile: nothing is held for its successor."""
     monkeypatch.setattr(node_writer, "SECONDS_UNTIL_FIRST_WRITE", 30.0)
-    [(_, status), _] = writes(Api(), begin=lambda state: state.set_registration("nvidia.com/gpu-0", None))
+    [(_, status), _] = writes(Api(), begin=register)
     assert status["registered"] is True
 
 
-def test_what_could_not_be_written_is_tried_again():
-    assert len(writes(Api(failures=3))) == 1
+def test_what_could_not_be_written_is_tried_again_and_a_change_is_written_too():
+    _, (_, status) = writes(Api(failures=3), lambda state: state.mark("GPU-a", "Xid 79"), 2)
+    assert status["gpus"][0]["why"] == "Xid 79"
 
 
 def test_an_object_that_may_have_been_deleted_is_written_again(monkeypatch):
@@ -94,22 +88,14 @@ def test_an_object_that_may_have_been_deleted_is_written_again(monkeypatch):
     assert first == second
 
 
-def test_an_agent_that_ends_withdraws_its_report():
-    def register(state):
-        state.set_registration("nvidia.com/gpu-0", None)
-
-    *_, (_, before), (_, last) = writes(Api(), register, 2)
+def test_an_agent_that_ends_withdraws_its_report(tmp_path):
+    (tmp_path / BOOT_ID).parent.mkdir(parents=True)
+    (tmp_path / BOOT_ID).write_text("6f0c2d3e-1111-4222-8333-444455556666\n")
+    *_, (_, before), (_, last) = writes(Api(), register, 2, proc=tmp_path)
     assert (before["registered"], last["registered"]) == (True, False)
     assert last["missing"] == "the agent has ended: look for its pod on the node"
     assert last["gpus"] == before["gpus"]
-
-
-def test_the_nodes_boot_is_reported(tmp_path):
-    file = tmp_path / BOOT_ID
-    file.parent.mkdir(parents=True)
-    file.write_text("6f0c2d3e-1111-4222-8333-444455556666\n")
-    [(_, status)] = writes(Api(), proc=tmp_path)
-    assert status["bootID"] == "6f0c2d3e-1111-4222-8333-444455556666"
+    assert before["bootID"] == "6f0c2d3e-1111-4222-8333-444455556666"
 
 
 def test_the_object_of_a_recreated_node_is_written_when_its_kubelet_has_restarted(monkeypatch):
@@ -119,10 +105,9 @@ def test_the_object_of_a_recreated_node_is_written_when_its_kubelet_has_restarte
 
     def again(state):
         api.uid = "uid-2"
-        for missing in ("the kubelet started again", None):
-            state.set_registration("nvidia.com/gpu-0", missing)
+        state.set_registration("nvidia.com/gpu-0", "the kubelet started again")
+        register(state)
 
-    begin = {"begin": lambda state: state.set_registration("nvidia.com/gpu-0", None)}
-    (_, before), (_, after) = writes(api, again, 2, **begin)[:2]
+    (_, before), (_, after) = writes(api, again, 2, begin=register)[:2]
     assert before == after
     assert api.owners[:2] == ["uid-1", "uid-2"]

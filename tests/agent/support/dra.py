@@ -14,8 +14,8 @@ from agent.kubelet_api.services import Stub
 from agent.kubernetes.api_server import ApiServerError
 from kube.dra import DRIVER
 from kube.names import RESOURCE_SLICES_PATH
-from tests.agent.support.kubelet import PATIENCE_S
-from tests.agent.support.node import PER_GPU, AgentNode, node_with, running, until
+from tests.agent.support.kubelet import PATIENCE_S, until
+from tests.agent.support.node import PER_GPU, AgentNode, node_with, running, until_says
 
 NODE = "gpu-node"
 UID, OTHER = "11111111-2222-3333-4444-555555555555", "99999999-2222-3333-4444-555555555555"
@@ -24,28 +24,16 @@ TIME = "2026-11-23T00:00:00Z"
 
 
 class ApiServer:
-    """Keeps slices and claims, and fails while the test says so.
+    """Keeps slices by name, and claims by namespace and name; while it is away it answers nothing."""
 
-    Attributes:
-        slices: By name.
-        claims: By namespace and name.
-        dropped: Fields of devices whose feature gates are off.
-        writes: Of slices.
-        is_away: Whether it answers nothing.
-        cordon: Numbers of the cards that the Node's annotation names.
-        looks: How often slices were listed.
-        refused: How often it did not answer.
-    """
-
-    def __init__(self) -> None:
-        self.slices: dict[str, dict[str, Any]] = {}
-        self.claims: dict[tuple[str, str], dict[str, Any]] = {}
-        self.dropped: set[str] = set()
+    def __init__(self, **slices: dict[str, Any]) -> None:
+        self.slices = slices
         self.writes: list[dict[str, Any]] = []
+        self.claims: dict[tuple[str, str], dict[str, Any]] = {}
+        self.dropped: set[str] = set()  # fields of devices whose feature gates are off
+        self.cordon = ""  # numbers of the cards that the Node's annotation names
         self.is_away = False
-        self.cordon = ""
         self.looks = self.refused = 0
-        self._versions = 0
 
     def get(self, path: str) -> dict[str, Any]:
         """Return an object, or a list of slices."""
@@ -53,8 +41,9 @@ class ApiServer:
         if path.startswith(f"{RESOURCE_SLICES_PATH}?"):
             self.looks += 1
             [selector] = parse_qs(urlsplit(path).query)["fieldSelector"]
-            wanted = dict(each.split("=") for each in selector.split(","))
-            fits = [each for each in self.slices.values() if _fits(each["spec"], wanted)]
+            wanted = [each.removeprefix("spec.").split("=") for each in selector.split(",")]
+            found = self.slices.values()
+            fits = [each for each in found if all(each["spec"].get(key) == value for key, value in wanted)]
             return {"items": deepcopy(fits)}
         if path == f"/api/v1/nodes/{NODE}":
             return {"metadata": {"uid": "node-uid", "annotations": {"clearml-injector/cordon": self.cordon}}}
@@ -64,19 +53,20 @@ class ApiServer:
         return deepcopy(found)
 
     def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Create a slice."""
+        """Create or replace a slice."""
         self._answer()
-        if body["metadata"]["name"] in self.slices:
-            raise ApiServerError("the API server answered 409", 409)
-        return self._store(body)
+        stored = deepcopy(body)
+        stored["metadata"]["resourceVersion"] = str(len(self.writes))
+        for device in stored["spec"]["devices"]:
+            for field in self.dropped & device.keys():
+                del device[field]
+            for taint in device.get("taints", ()):
+                taint["timeAdded"] = TIME
+        self.slices[stored["metadata"]["name"]] = stored
+        self.writes.append(stored)
+        return deepcopy(stored)
 
-    def put(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Replace a slice that is as its writer knows it."""
-        self._answer()
-        found = self.slices[path.rpartition("/")[2]]
-        if found["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"]:
-            raise ApiServerError("the API server answered 409", 409)
-        return self._store(body)
+    put = post
 
     def apply(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """Take a GpuNode."""
@@ -92,14 +82,11 @@ class ApiServer:
     ):
         """Allocate a claim of our DeviceClass, and reserve it for a pod."""
         results = [result(**each) for each in granted]
-        allocation = {"devices": {"results": results, **devices}}
+        reserved = [{"resource": "pods", "name": "pod", "uid": pod}]
         self.claims["default", name] = {
             "metadata": {"namespace": "default", "name": name, "uid": uid},
-            "spec": {"devices": {"requests": _requests({each["request"] for each in results})}},
-            "status": {
-                "allocation": allocation,
-                "reservedFor": [{"resource": "pods", "name": "pod", "uid": pod}],
-            },
+            "spec": {"devices": {"requests": [_request(each["request"]) for each in results]}},
+            "status": {"allocation": {"devices": {"results": results, **devices}}, "reservedFor": reserved},
         }
 
     @property
@@ -113,57 +100,25 @@ class ApiServer:
             self.refused += 1
             raise ApiServerError("GET: connection refused")
 
-    def _store(self, body: dict[str, Any]) -> dict[str, Any]:
-        stored = deepcopy(body)
-        self._versions += 1
-        stored["metadata"]["resourceVersion"] = str(self._versions)
-        for device in stored["spec"]["devices"]:
-            for field in self.dropped & device.keys():
-                del device[field]
-            for taint in device.get("taints", ()):
-                taint["timeAdded"] = TIME
-        self.slices[stored["metadata"]["name"]] = stored
-        self.writes.append(stored)
-        return deepcopy(stored)
 
-
-def _requests(names: set[str]) -> list[dict[str, Any]]:
-    """Requests, and their alternatives, of our DeviceClass."""
-    found: dict[str, dict[str, Any]] = {}
-    for each in sorted(names):
-        name, _, alternative = each.partition("/")
-        made = found.setdefault(name, {"name": name})
-        if alternative:
-            made.setdefault("firstAvailable", []).append({"name": alternative, "deviceClassName": DRIVER})
-        else:
-            made["exactly"] = {"deviceClassName": DRIVER}
-    return list(found.values())
-
-
-def _fits(spec: dict[str, Any], wanted: dict[str, str]) -> bool:
-    return all(spec.get(key.removeprefix("spec.")) == value for key, value in wanted.items())
+def _request(name: str) -> dict[str, Any]:
+    """A request of our DeviceClass, or one with an alternative of it."""
+    name, _, alternative = name.partition("/")
+    of_class = {"deviceClassName": DRIVER}
+    return {"name": name} | (
+        {"firstAvailable": [{"name": alternative, **of_class}]} if alternative else {"exactly": of_class}
+    )
 
 
 def result(device: str = "gpu-0", share: str | None = None, **more: Any) -> dict[str, Any]:
     """A result of an allocation, as the scheduler writes it."""
     consumed = {"consumedCapacity": {"share": share}} if share is not None else {}
-    return {
-        "request": "gpu",
-        "driver": DRIVER,
-        "pool": NODE,
-        "device": device,
-        "shareID": "share-1",
-        **consumed,
-        **more,
-    }
+    known = {"request": "gpu", "driver": DRIVER, "pool": NODE, "device": device, "shareID": "share-1"}
+    return {**known, **consumed, **more}
 
 
 class DraKubelet:
-    """A kubelet that registered a driver.
-
-    Args:
-        node: Where the driver's sockets are.
-    """
+    """A kubelet that registered the driver of a node."""
 
     def __init__(self, node: AgentNode) -> None:
         self._node = node
@@ -175,36 +130,25 @@ class DraKubelet:
         await until(socket.is_socket)
         async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
             driver = Stub(registration, "Registration", channel)
-            self.info = await driver.GetInfo(
-                registration.InfoRequest(), timeout=PATIENCE_S, wait_for_ready=True
-            )
+            request = registration.InfoRequest()
+            self.info = await driver.GetInfo(request, timeout=PATIENCE_S, wait_for_ready=True)
             told = registration.RegistrationStatus(plugin_registered=True)
             await driver.NotifyRegistrationStatus(told, timeout=PATIENCE_S)
 
-    async def prepare(self, *claims: tuple[str, str]) -> dict[str, api.NodePrepareResourceResponse]:
-        """Prepare claims by name and UID."""
-        request = api.NodePrepareResourcesRequest(claims=_claims(claims))
-        answer = await self._call("NodePrepareResources", request)
-        return dict(answer.claims)
+    async def prepare(self, name: str = "claim", uid: str = UID) -> api.NodePrepareResourceResponse:
+        """Prepare a claim."""
+        return await self._call("Prepare", api.NodePrepareResourcesRequest, name, uid)
 
-    async def unprepare(self, *claims: tuple[str, str]) -> dict[str, str]:
-        """Unprepare claims; return the error of each."""
-        request = api.NodeUnprepareResourcesRequest(claims=_claims(claims))
-        answer = await self._call("NodeUnprepareResources", request)
-        return {uid: each.error for uid, each in answer.claims.items()}
+    async def unprepare(self, name: str = "claim", uid: str = UID) -> str:
+        """Unprepare a claim; return the error."""
+        return (await self._call("Unprepare", api.NodeUnprepareResourcesRequest, name, uid)).error
 
-    async def _call(self, method: str, request: Any) -> Any:
+    async def _call(self, verb: str, request: Any, name: str, uid: str) -> Any:
+        claims = [api.Claim(namespace="default", name=name, uid=uid)]
         async with grpc.aio.insecure_channel(f"unix:{self.info.endpoint}") as channel:
-            return await getattr(Stub(api, "DRAPlugin", channel), method)(request, timeout=PATIENCE_S)
-
-
-def _claims(named: tuple[tuple[str, str], ...]) -> list[api.Claim]:
-    return [api.Claim(namespace="default", name=name, uid=uid) for name, uid in named]
-
-
-def driver_on(node: AgentNode, server: ApiServer, policy=PER_GPU):
-    """An agent that offers by DRA while the context is open."""
-    return running(node, policy, api=server)
+            call = getattr(Stub(api, "DRAPlugin", channel), f"Node{verb}Resources")
+            [answer] = (await call(request(claims=claims), timeout=PATIENCE_S)).claims.values()
+            return answer
 
 
 @contextlib.asynccontextmanager
@@ -215,30 +159,22 @@ async def dra_node(*cards, **options):
 
 
 @contextlib.asynccontextmanager
-async def offered(*cards, policy=PER_GPU, server=None, **options):
-    """A node whose driver is registered and published: the node, its kubelet, and the API server."""
-    async with dra_node(*cards, **options) as (node, _, new):
-        server = server or new
-        async with driver_on(node, server, policy) as process:
-            kubelet = DraKubelet(node)
-            await kubelet.register()
-            await until(lambda: process.state.missing is None)
-            yield node, kubelet, server
-
-
-@contextlib.asynccontextmanager
-async def registered(node, server):
-    """A driver on a node, registered."""
-    async with driver_on(node, server):
+async def registered(node, server, policy=PER_GPU):
+    """A driver on a node, registered and published."""
+    async with running(node, policy, api=server) as process:
         kubelet = DraKubelet(node)
         await kubelet.register()
+        await until_says(process, None)
         yield kubelet
 
 
-async def prepared(kubelet, name="claim", uid=UID):
-    """The answer for one claim."""
-    [answer] = (await kubelet.prepare((name, uid))).values()
-    return answer
+@contextlib.asynccontextmanager
+async def offered(*cards, policy=PER_GPU, server=None, **options):
+    """A node with a driver that offers its cards: the node, its kubelet, and the API server."""
+    async with dra_node(*cards, **options) as (node, _, new):
+        server = server or new
+        async with registered(node, server, policy) as kubelet:
+            yield node, kubelet, server
 
 
 def slice_of_nvidia(*devices: dict[str, Any]) -> dict[str, Any]:

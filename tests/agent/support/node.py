@@ -3,9 +3,10 @@
 import asyncio
 import contextlib
 import json
+import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -24,7 +25,7 @@ from agent.process import AgentProcess
 from agent.settings import AgentPolicy, LimiterPart
 from agent.state import AgentState
 from testbed.nvidia.cards import Card, NvmlNode
-from tests.agent.support.kubelet import PATIENCE_S, FakeKubelet, kubelet_in
+from tests.agent.support.kubelet import PATIENCE_S, FakeKubelet, kubelet_in, until
 from tests.agent.support.nvml_library import NvmlLibrary, in_use
 
 HAMI = LimiterPart(
@@ -78,13 +79,7 @@ def agent_with(
 
 
 class AgentNode:
-    """A node's folders, with an agent and a kubelet on them.
-
-    Attributes:
-        library: Of the driver, for this process.
-        cards: The file of cards, for processes that use the library in C.
-        options: Of the agent.
-    """
+    """A node's folders, with a driver's library for this process, and a file of cards for that in C."""
 
     def __init__(self, root: Path, **options: Any) -> None:
         self.root = root
@@ -94,15 +89,10 @@ class AgentNode:
         (root / "state" / "library").mkdir(parents=True)
         (root / "state" / "library" / "libvgpu.so").touch()
         self.cdi.mkdir()
-        settings = {
-            "policies": str(root / "policies"),
-            "policy": "default",
-            "kubelet_dir": str(root),
-            "state_dir": str(root / "state"),
-            "cdi_dirs": (str(self.cdi),),
-            "cdi_enabled": True,
-            "health_port": 0,
-        }
+        folders = {"kubelet_dir": "", "state_dir": "state", "container_logs": "logs"}
+        folders |= {name: name for name in ("policies", "proc")}
+        settings = {name: str(root / folder) for name, folder in folders.items()}
+        settings |= {"cdi_dirs": (str(self.cdi),), "cdi_enabled": True, "health_port": 0}
         self.options = AgentOptions(**{**settings, **options})
 
     def write_gpus(self, *cards: Card, **more: Any) -> None:
@@ -116,6 +106,14 @@ class AgentNode:
         slot.mkdir(parents=True)
         (slot / "numa_node").write_text(f"{number}\n")
 
+    def write_process(self, pid: int, container: str, container_id: str, **files: str) -> None:
+        """Have a process run in a container, POD_NAMESPACE_NAME, with more files that tell of it."""
+        (self.root / "logs").mkdir(exist_ok=True)
+        (self.root / "logs" / f"{container}-{container_id}.log").touch()
+        (self.root / "proc" / str(pid)).mkdir(parents=True)
+        for name, text in {"cgroup": f"0::/kubepods/pod1/{container_id}\n", **files}.items():
+            (self.root / "proc" / str(pid) / name).write_text(text)
+
     def open_driver(self) -> Nvml:
         """Open the way to the GPUs."""
         return Nvml(self.root / "pci", self.root / "cgroup")
@@ -127,19 +125,14 @@ class AgentNode:
 
     def write_card_names(self, *names: str, kind: str = "nvidia.com/gpu", hook: str = "chmod") -> None:
         """Write what NVIDIA's toolkit would, with a hook for each device."""
-        devices = [{"name": name, "containerEdits": {"hooks": [self._hook(hook, name)]}} for name in names]
-        (self.cdi / "nvidia.yaml").write_text(
-            yaml.safe_dump({"cdiVersion": "0.5.0", "kind": kind, "devices": devices})
-        )
-
-    def _hook(self, name: str, card: str) -> dict[str, Any]:
-        """A hook of NVIDIA's toolkit, whose program tells what it was shown."""
         program = self.root / "nvidia-cdi-hook"
         program.write_text(f"#!{sys.executable}\n{STAND_IN}")
         program.chmod(0o755)
-        arguments = ["nvidia-cdi-hook", name, "--gpu-id", card]
-        env = ["NVIDIA_CTK_DEBUG=false"]
-        return {"hookName": "createRuntime", "path": str(program), "args": arguments, "env": env}
+        common = {"hookName": "createRuntime", "path": str(program), "env": ["NVIDIA_CTK_DEBUG=false"]}
+        hooks = {name: {**common, "args": ["nvidia-cdi-hook", hook, "--gpu-id", name]} for name in names}
+        devices = [{"name": name, "containerEdits": {"hooks": [each]}} for name, each in hooks.items()]
+        content = {"cdiVersion": "0.5.0", "kind": kind, "devices": devices}
+        (self.cdi / "nvidia.yaml").write_text(yaml.safe_dump(content))
 
     def specification(self, index: int) -> dict[str, Any]:
         """Our devices of a card, by name."""
@@ -197,23 +190,31 @@ async def served(
 ) -> AsyncIterator[tuple[AgentNode, FakeKubelet]]:
     """A node whose agent has all its GPUs registered."""
     async with node_with(*cards, **options) as (node, kubelet), running(node, policy):
-        offered = [index for index, card in enumerate(cards) if not card.mig]
-        if "{index}" in policy.resource:
-            for index in offered:
-                await kubelet.until_offered(f"nvidia.com/gpu-{index}", policy.slices_per_gpu)
-        else:
-            await kubelet.until_offered(policy.resource, policy.slices_per_gpu * len(offered))
+        names = [policy.resource.replace("{index}", str(index)) for index in range(len(cards))]
+        for name in names:
+            await kubelet.until_offered(name, policy.slices_per_gpu * names.count(name))
         yield node, kubelet
+
+
+async def until_says(process: AgentProcess, missing: str | None = "") -> AgentState:
+    """Wait until an agent knows its GPUs, and says that this is missing; return its state."""
+
+    def says() -> bool:
+        told = process.state.missing if process.state is not None else ""
+        return process.state is not None and (told is None if missing is None else missing in str(told))
+
+    await until(says)
+    return process.state
+
+
+def run_hook(hook: dict[str, Any], state: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+    """Run a hook for a container in this state, as a runtime does."""
+    variables = dict(each.split("=", 1) for each in hook["env"])
+    how = {"executable": hook["path"], "env": variables, "input": json.dumps(state, separators=(",", ":"))}
+    return subprocess.run(hook["args"], check=False, capture_output=True, text=True, **how)
 
 
 async def ready(process: AgentProcess) -> httpx.Response:
     """What /readyz answers."""
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{process.port}", timeout=PATIENCE_S) as client:
         return await client.get("/readyz")
-
-
-async def until(check: Callable[[], object]) -> None:
-    """Wait until something that nobody announces is true."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not check():  # noqa: ASYNC110 - nobody sets an event
-            await asyncio.sleep(0.02)

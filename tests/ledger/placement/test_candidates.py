@@ -1,7 +1,5 @@
 """Selections are remembered up to so many bytes, because pod authors write what they are made of."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import pytest

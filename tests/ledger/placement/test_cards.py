@@ -1,7 +1,5 @@
 """Nodes whose GPUs differ, or are not what the node's labels say: placing goes by each card."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """CPU in the score: what pods ask for with a slice, learnt at several levels, and slices that lack it."""
 
-from __future__ import annotations
-
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
 
 LITTLE, MUCH = 500, 4000

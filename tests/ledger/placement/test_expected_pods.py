@@ -1,14 +1,11 @@
 """What is expected steers pods that could go anywhere, and is forgotten in bounds."""
 
-from __future__ import annotations
-
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
 from ledger.ledger import Ledger
 from ledger.placement.expected_pods import MAX_KINDS
 from ledger.placement.prices import PER_SLICE, Prices
-from ledger.placement_request import Placement
 from modes.fraction import Fraction
-from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, request_of
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, placed, request_of
 
 PRODUCT = "nvidia.com/gpu.product"
 NAMES_A10 = Constraints({PRODUCT: "A10"})
@@ -27,22 +24,16 @@ def arrive(ledger: Ledger, slices: int, count: int, **changes: object) -> list[s
     """Nodes that pods which go again at once are placed on."""
     nodes = []
     for _ in range(count):
-        answer = ledger.place(eighths(slices, reservation="r", **changes), 0.0)
-        assert isinstance(answer, Placement)
-        nodes.append(answer.node or "")
+        nodes.append(placed(ledger, eighths(slices, reservation="r", **changes)).node or "")
         ledger.release("r")
     return nodes
 
 
 def ask_mib(ledger: Ledger, mib: int, count: int = 1) -> list[str]:
     """Nodes that pods with these MiB are placed on, one after the other; all stay."""
-    nodes = []
-    for number in range(count):
-        request = request_of(Fraction.of_memory(mib, 8), reservation=f"mib-{mib}-{number}")
-        answer = ledger.place(request, 0.0)
-        assert isinstance(answer, Placement)
-        nodes.append(answer.node or "")
-    return nodes
+    fraction = Fraction.of_memory(mib, 8)
+    requests = [request_of(fraction, reservation=f"mib-{mib}-{number}") for number in range(count)]
+    return [placed(ledger, request).node or "" for request in requests]
 
 
 def test_pods_that_would_go_anywhere_leave_the_class_that_others_name_to_those() -> None:
@@ -62,7 +53,6 @@ def test_before_pods_teach_otherwise_those_that_tolerate_a_taint_leave_the_other
 
 
 def prices_on(ledger: Ledger) -> Prices:
-    """The prices of the only kind of nodes."""
     (found,) = {each.prices for each in ledger._node_index.classes.values()}
     return found
 
@@ -85,16 +75,6 @@ def test_idle_gpus_of_one_node_are_kept_for_pods_of_several() -> None:
     ledger = ledger_of(gpu_node("a", 4), gpu_node("b", 4), holders=(holder("h", "b", (0, 8)),))
     arrive(ledger, 32, 60)
     assert arrive(ledger, 8, 1) == ["b"]
-
-
-def test_ten_gib_do_not_take_five_eighths_of_a_small_gpu_beside_an_idle_large_one() -> None:
-    """2 GiB of each of four GPUs of 16 GiB are left, where seven eighths of a GPU of 80 GiB would be."""
-    small = [gpu_node(f"t4-{i}", 4, mib=16_384) for i in range(4)]
-    large = [gpu_node(f"a100-{i}", 4, mib=81_920) for i in range(4)]
-    ledger = ledger_of(*small, *large)
-    taken = [name[0] for name in ask_mib(ledger, 10_240, 16)]
-    # By the least MiB taken, all 16 took five eighths of a GPU of 16 GiB each.
-    assert (taken.count("t"), taken.count("a")) == (0, 16)
 
 
 def test_small_requests_leave_gpus_with_much_memory_to_pods_that_fit_nowhere_else() -> None:

@@ -1,14 +1,11 @@
 """Extended resources other than GPUs, such as those of network cards: facts of nodes, like CPU."""
 
-from __future__ import annotations
-
 import pytest
 
-from ledger.from_kubernetes import MAX_OFFERED, node_from_object, pod_from_object
+from ledger.from_kubernetes import MAX_OFFERED, node_from_object
 from ledger.placement_request import MAX_EXTENDED
-from modes.facts import PodFact
 from modes.resource_names import ResourceNames
-from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, placed
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, placed, read_pod
 
 RDMA = "rdma/hca"
 WITHOUT, WITH = gpu_node("alpha"), gpu_node("beta", extended={RDMA: 2})
@@ -56,9 +53,8 @@ def test_other_resources_are_read_from_nodes_and_pods_as_far_as_real_ones_have_t
     amounts = {"cpu": "1", "nvidia.com/gpu-0": "8", "hugepages-2Mi": "0", RDMA: "2"}
     node = node_from_object({"metadata": {"name": "n"}, "status": {"allocatable": amounts}}, ResourceNames())
     assert node.extended == {RDMA: 2}
-    containers = [{"resources": {"requests": {"nvidia.com/gpu-0": "4", RDMA: "1"}}}] * 2
-    assert _pod(containers).extended == ((RDMA, 2),)
-    assert len(_pod([{"resources": {"requests": many}}]).extended) == MAX_EXTENDED
+    assert read_pod({"nvidia.com/gpu-0": "4", RDMA: "1"}, containers=2).extended == ((RDMA, 2),)
+    assert len(read_pod(many).extended) == MAX_EXTENDED
     node = node_from_object({"metadata": {"name": "n"}, "status": {"allocatable": many}}, ResourceNames())
     assert len(node.extended) == MAX_OFFERED
 
@@ -66,7 +62,7 @@ def test_other_resources_are_read_from_nodes_and_pods_as_far_as_real_ones_have_t
 def test_kubernetes_own_names_whose_amounts_are_no_whole_numbers_hide_neither_pods_nor_nodes() -> None:
     """The API server accepts any amount of these from everybody."""
     amounts = {"nvidia.com/gpu-0": "8", "kubernetes.io/any": "100m", "node.kubernetes.io/any": "1.5"}
-    pod = _pod([{"resources": {"requests": amounts}}])
+    pod = read_pod(amounts)
     assert (pod.takes, pod.extended) == (((0, 8),), ())
     node = node_from_object({"metadata": {"name": "n"}, "status": {"allocatable": amounts}}, ResourceNames())
     assert (node.gpus, node.extended) == (((0, 8),), {})
@@ -78,19 +74,11 @@ def test_amounts_beyond_64_bits_which_the_api_server_accepts_do_not_hide_what_a_
     name: str, amount: str
 ) -> None:
     """Its scheduler counts them as 0."""
-    requests = {"nvidia.com/gpu-0": "8", RDMA: "1", name: amount}
-    pod = _pod([{"resources": {"requests": requests}}])
+    pod = read_pod({"nvidia.com/gpu-0": "8", RDMA: "1", name: amount})
     assert (pod.takes, pod.extended) == (((0, 8),), ((RDMA, 1),))
     assert (pod.cpu_milli, pod.memory_bytes) == (0, 0)
 
 
 def test_an_amount_of_zero_does_not_hide_what_a_pod_holds() -> None:
     zeros = {f"example.com/{number:03}": "0" for number in range(MAX_EXTENDED)}
-    assert _pod([{"resources": {"requests": {**zeros, RDMA: "1"}}}]).extended == ((RDMA, 1),)
-
-
-def _pod(containers: list[object]) -> PodFact:
-    return pod_from_object(
-        {"metadata": {"name": "p", "namespace": "d", "uid": "u"}, "spec": {"containers": containers}},
-        ResourceNames(),
-    )
+    assert read_pod({**zeros, RDMA: "1"}).extended == ((RDMA, 1),)

@@ -1,7 +1,5 @@
 """What a pod is told that no node could ever hold: what the nodes lack, and what to do."""
 
-from __future__ import annotations
-
 import pytest
 
 from kube.names import GPU_MEMORY_LABEL
@@ -68,30 +66,26 @@ def test_whole_gpus_need_no_label_of_memory() -> None:
 
 
 SHUT_OUT = "on 2 nodes with such GPUs, the pod's node selector or affinity does not match: fix it"
-MEMORY = Requirement(GPU_MEMORY_LABEL, "Gt", ("40000",))
+MEMORY = NodeSelectorTerm(match_expressions=(Requirement(GPU_MEMORY_LABEL, "Gt", ("40000",)),))
 
 
 @pytest.mark.parametrize(
-    ("constraints", "why"),
+    ("pool", "terms", "why"),
     [
-        (Constraints(node_selector={"pool": "new"}), UNLABELLED.format("1 node")),
-        (
-            Constraints(
-                node_selector={"pool": "new"}, required_terms=(NodeSelectorTerm(match_expressions=(MEMORY,)),)
-            ),
-            UNLABELLED.format("1 node"),
-        ),
-        (Constraints(node_selector={"pool": "empty"}), SHUT_OUT),
-        (Constraints(node_selector={"pool": "none"}), SHUT_OUT),
+        ("new", None, UNLABELLED.format("1 node")),
+        ("new", (MEMORY,), UNLABELLED.format("1 node")),
+        ("empty", None, SHUT_OUT),
+        ("none", None, SHUT_OUT),
     ],
     ids=["selector", "memory, too", "without GPUs", "no such node"],
 )
-def test_among_other_nodes_those_that_the_pod_asked_for_are_told_of(constraints, why) -> None:
+def test_among_other_nodes_those_that_the_pod_asked_for_are_told_of(pool, terms, why) -> None:
     new = gpu_node("a", gpu_mib=None, labels={"pool": "new"})
     others = [gpu_node(name, labels={"pool": "old", GPU_MEMORY_LABEL: "81920"}) for name in "bc"]
     bare = gpu_node("d", gpus=(), gpu_mib=None, labels={"pool": "empty"})
-    ledger = ledger_of(new, *others, bare)
-    assert ledger.place(eighths(4, constraints=constraints), 0.0) == Unschedulable(why)
+    constraints = Constraints({"pool": pool}, required_terms=terms)
+    answer = ledger_of(new, *others, bare).place(eighths(4, constraints=constraints), 0.0)
+    assert answer == Unschedulable(why)
 
 
 def test_why_no_node_fits_leaves_room_for_the_denials_own_words() -> None:
@@ -102,7 +96,6 @@ def test_why_no_node_fits_leaves_room_for_the_denials_own_words() -> None:
 
 
 def pool(name: str, resource: str = "nvidia.com/gpu", slices: int = 16, **labels: str) -> NodeFact:
-    """A node with two GPUs of 8 slices under one name."""
     own = {key.replace("__", "/"): value for key, value in labels.items()}
     own |= {"kubernetes.io/hostname": name, GPU_MEMORY_LABEL: "81920"}
     return gpu_node(name, gpus=(), pool=resource, pooled=slices, pooled_gpus=2, labels=own)

@@ -42,7 +42,6 @@ def asked(draw):
 
 
 def shared(draw):
-    """A part of one GPU for two or three containers."""
     sizes = draw.choice([(4, 2), (2, 2, 2), (5, 1), (3, 3), (6, 1), (1, 4, 2)])
     return Fraction(sum(sizes), PER_GPU).shared_by([Fraction(each, PER_GPU) for each in sizes])
 
@@ -101,22 +100,15 @@ def shares_of(request, answer, node):
     assert request.demands.kinds.takes_model(node.labels["nvidia.com/gpu.product"])
     assert node.gpu_mib >= request.demands.kinds.min_mib
     fraction, mib = request.share.fraction, node.gpu_mib
-    if not fraction.is_whole:
-        assert str(mib) in answer.memory_values
-    if fraction.split:
-        sizes = [-(-each * PER_GPU // mib) for each in fraction.split_mib] or fraction.split
-        limits = fraction.split_mib or [mib * size // PER_GPU for size in sizes]
-        on = answer.containers or answer.indices * len(sizes)
-        assert request.share.any_gpu or not answer.containers
-        return [((node.name, index), *each) for index, *each in zip(on, sizes, limits, strict=True)]
-    if fraction.mib:
-        size, limit = -(-fraction.mib * PER_GPU // mib), fraction.mib
-    elif fraction.exact:
-        size, limit = fraction.slices, mib * fraction.exact[0] // fraction.exact[1]
-    else:
-        size = min(fraction.slices // fraction.parts, PER_GPU)
-        limit = mib * size // PER_GPU
-    assert (
-        len(set(answer.indices)) == len(answer.indices) == max(fraction.parts, -(-fraction.slices // PER_GPU))
-    )
-    return [((node.name, index), size, limit) for index in answer.indices]
+    assert fraction.is_whole or str(mib) in answer.memory_values
+    assert request.share.any_gpu or not answer.containers
+    asked = fraction.split_mib or (fraction.mib,)
+    sizes = [-(-each * PER_GPU // mib) for each in asked] if fraction.mib else fraction.pieces
+    on = answer.containers or (answer.indices if not fraction.split else answer.indices * len(sizes))
+    limits = asked if fraction.mib else [mib * size // PER_GPU for size in sizes]
+    if fraction.exact:
+        limits = [mib * fraction.exact[0] // fraction.exact[1]]
+    if fraction.mib and not fraction.split:
+        sizes, limits = sizes * len(on), limits * len(on)
+    assert fraction.split or len({*on}) == len(on) == fraction.gpus
+    return [((node.name, index), *each) for index, *each in zip(on, sizes, limits, strict=True)]

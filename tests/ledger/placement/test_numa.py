@@ -1,11 +1,8 @@
 """Several GPUs of one pod lie on as few NUMA nodes as can be, wherever that costs nobody any room."""
 
-from __future__ import annotations
-
 import random
 
 import pytest
-from msgspec import structs
 
 from ledger.placement.best_gpus import MAX_NUMA_NODES
 from ledger.placement_request import PlacementRequest
@@ -17,15 +14,9 @@ TWO_HALVES = Fraction(8, 8, 2)
 
 
 def numa_node(name: str, *numa: int, mib: int = 81920, **changes: object) -> NodeFact:
-    """A node whose agent tells the NUMA node of each GPU."""
     cards = tuple((index, mib) for index in range(len(numa)))
     models = ("",) * len(numa)
     return gpu_node(name, len(numa), mib, cards=cards, card_models=models, card_numa=numa, **changes)
-
-
-def test_a_gpu_of_which_the_agent_does_not_tell_is_near_to_none():
-    ledger = ledger_of(structs.replace(numa_node("a", 1, 0, 0), gpus=tuple((gpu, 8) for gpu in range(5))))
-    assert placed(ledger, request_of(TWO_HALVES)).indices == (1, 2)
 
 
 def test_a_machine_of_more_numa_nodes_than_are_told_apart_is_placed_on_as_ever():

@@ -1,38 +1,15 @@
 """Where a pod waits when nothing has room, and how that spreads."""
 
-from __future__ import annotations
-
 from collections import Counter
 
-from ledger.ledger import Ledger
-from ledger.placement_request import Placement
-from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
-
-
-def full(*sizes: tuple[int, int]) -> Ledger:
-    """Nodes of (GPUs, MiB), all full."""
-    facts = [gpu_node(f"n{i}", count, mib) for i, (count, mib) in enumerate(sizes)]
-    pods = [holder(f"{node.name}-{i}", node.name, (i, 8)) for node in facts for i, _ in node.gpus]
-    return ledger_of(*facts, holders=tuple(pods))
-
-
-def waits(ledger: Ledger, slices: int, name: str) -> Placement:
-    answer = ledger.place(eighths(slices, namespace=name, reservation=name), 0.0)
-    assert isinstance(answer, Placement)
-    assert answer.node is None
-    return answer
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, placed
 
 
 def test_pods_spread_over_indices_by_the_capacity_behind_each() -> None:
-    ledger = full((4, 81920), (2, 81920))
-    counts = Counter(waits(ledger, 4, f"p{i}").indices for i in range(30))
+    nodes = gpu_node("n0", 4), gpu_node("n1", 2)
+    pods = [holder(f"{node.name}-{i}", node.name, (i, 8)) for node in nodes for i, _ in node.gpus]
+    ledger = ledger_of(*nodes, holders=tuple(pods))
+    waiting = [placed(ledger, eighths(4, namespace=f"p{i}", reservation=f"p{i}")) for i in range(30)]
+    assert {answer.node for answer in waiting} == {None}
+    counts = Counter(answer.indices for answer in waiting)
     assert counts == {(0,): 10, (1,): 10, (2,): 5, (3,): 5}
-
-
-def test_a_pod_that_was_bound_waits_no_more() -> None:
-    ledger = full((2, 81920))
-    ledger.set_pod(holder("w", None, (0, 4), memory_values=("81920",)))
-    assert waits(ledger, 4, "first").indices == (1,)
-    ledger.set_pod(holder("w", "n0", (0, 4)))
-    assert ledger.pending()[0].name == "first"
-    assert waits(ledger, 4, "second").indices == (0,)

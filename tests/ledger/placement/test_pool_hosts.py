@@ -1,7 +1,5 @@
 """Mode pooled where the agent tells what is held of each card: no pod is placed across cards."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec import structs
 
@@ -83,3 +81,9 @@ def test_with_many_hosts_to_shut_out_the_pod_names_those_with_room():
     ledger = ledger_of(*across, pool("whole", 0, 8), holders=(*held, *pods("whole", 8)))
     answer = placed(ledger, eighths(4, **POOLED))
     assert (answer.node, answer.hosts, answer.other_hosts) == ("whole", ("whole.local",), ())
+
+
+def test_a_pod_with_more_slices_than_any_card_has_took_them_from_the_freest_ones():
+    ledger = ledger_of(pool("a", 0, 0), holders=pods("a", 10))
+    assert placed(ledger, eighths(6, **POOLED)).node == "a"
+    assert placed(ledger, eighths(7, **POOLED)).node is None

@@ -22,22 +22,17 @@ def split_of(sizes, per_gpu=8):
         ((5, 8), (2, 3, 8), [0, 0, 1]),
         ((8, 6), (2, 4, 8), [1, 1, 0]),
         ((3, 5), (4, 4), None),
+        ((-16, 3, 4), (2, 4), [1, 2]),
+        ((-16, 3, 4), (4, 2), [2, 1]),
+        ((-1, -2), (1, 1), None),
+        ((), (1, 1), None),
     ],
-    ids=["one each", "the fullest that has room", "two on one", "the largest chooses first", "no room"],
 )
 def test_containers_get_the_fullest_gpus_with_room_the_largest_first(free, sizes, chosen):
     assert gpus_of_split(free, split_of(sizes)) == chosen
 
 
-def test_the_order_of_the_containers_is_kept_and_gpus_with_less_than_nothing_left_are_none():
-    assert gpus_of_split((-16, 3, 4), split_of((2, 4))) == [1, 2]
-    assert gpus_of_split((-16, 3, 4), split_of((4, 2))) == [2, 1]
-    assert gpus_of_split((-1, -2), split_of((1, 1))) is None
-    assert gpus_of_split((), split_of((1, 1))) is None
-
-
 def can_hold(free, sizes):
-    """Whether some arrangement of containers fits, by trying them all."""
     return not sizes or any(
         left >= sizes[0] and can_hold((*free[:at], left - sizes[0], *free[at + 1 :]), sizes[1:])
         for at, left in enumerate(free)

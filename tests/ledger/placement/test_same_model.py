@@ -1,16 +1,12 @@
 """Replicas of one owner that are kept to one GPU model."""
 
-from __future__ import annotations
-
 import pytest
 
 from kube.names import GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints
-from ledger.from_kubernetes import pod_from_object
 from ledger.placement_request import Assumption, PlacementRequest, Unschedulable
 from modes.facts import NodeFact
-from modes.resource_names import ResourceNames
-from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, placed
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, placed, read_pod
 
 
 def of_model(name: str, product: str, mib: int = 81920, count: int = 1) -> NodeFact:
@@ -82,12 +78,9 @@ def test_what_is_assumed_is_bound_to_the_model_as_well():
     assert (answer.degraded, answer.model) == (True, "H100")
 
 
-def test_a_waiting_pod_is_read_with_the_model_that_it_is_bound_to():
-    terms = [{"key": GPU_PRODUCT_LABEL, "operator": "In", "values": ["H100"]}]
+@pytest.mark.parametrize(("values", "model"), [(["H100"], "H100"), (["H100", "A100"], None)])
+def test_a_waiting_pod_is_read_with_the_one_model_that_it_is_bound_to(values, model):
+    terms = [{"key": GPU_PRODUCT_LABEL, "operator": "In", "values": values}]
     required = {"nodeSelectorTerms": [{"matchExpressions": terms}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    container = {"name": "c", "resources": {"requests": {"nvidia.com/gpu-0": "1"}}}
-    pod = {"metadata": {"name": "p"}, "spec": {"containers": [container], "affinity": affinity}}
-    assert pod_from_object(pod, ResourceNames()).model == "H100"
-    terms[0]["values"] = ["H100", "A100"]
-    assert pod_from_object(pod, ResourceNames()).model is None
+    assert read_pod({"nvidia.com/gpu-0": "1"}, spec={"affinity": affinity}).model == model

@@ -1,10 +1,8 @@
 """Replicas of one owner are spread over nodes and GPUs."""
 
-from __future__ import annotations
-
 from ledger.ledger import Ledger
 from ledger.placement_request import PlacementRequest
-from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, placed
+from tests.ledger.cluster import eighths, gpu_node, ledger_of, placed
 
 
 def spread(slices: int = 2, number: int = 0, **changes: object) -> PlacementRequest:
@@ -27,15 +25,3 @@ def test_a_pooled_mode_spreads_over_nodes():
     nodes = [gpu_node(name, 0, pooled=16, pooled_gpus=2) for name in "abc"]
     found = places(ledger_of(*nodes), 6, mode="pooled")
     assert sorted(node for node, _ in found) == ["a", "a", "b", "b", "c", "c"]
-
-
-def test_after_a_restart_the_same_is_known_from_the_pods_alone():
-    nodes = [gpu_node("a"), gpu_node("b"), gpu_node("c")]
-    before, pods = ledger_of(*nodes), []
-    for number in range(4):
-        answer = placed(before, spread(number=number))
-        pods.append(holder(f"p{number}", answer.node, (answer.indices[0], 2), owner="train"))
-    after = ledger_of(*nodes, holders=tuple(pods))
-    found = placed(after, spread(1, 9))
-    assert (found.node, found.indices) == ("b", (1,))
-    assert found == placed(before, spread(1, 9))

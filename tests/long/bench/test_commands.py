@@ -13,6 +13,7 @@ TINY = {
     "bench.controller_loop": ["--nodes=40", "--pods=300", "--waiting=10", "--seconds=1"],
     "bench.large_objects": ["--pods=4"],
     "bench.packing.regimes": ["--only=equal nodes, Philly, churn", "--seeds=1"],
+    "bench.packing.waits": ["--seeds=1", "--lives=4"],
     "bench.webhook": ["--rounds=1", "--seconds=1", "--starts=1", "--requests=100"],
     "bench.rotation": ["--swaps", "5"],
 }

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from kube.names import RESOURCE_SLICES_PATH
 from testbed.api import ApiError
 from testbed.controller_process import gpu_ledger, registered_webhook
 from testbed.process import eventually
@@ -24,7 +25,7 @@ SMALL, LARGE = 40960, 81920
 ODD = tuple(range(1431, LARGE, 1999))
 """MiB; a namespace may have 128 different shares at once."""
 AWAY = ("try again", "offers no card yet", "failed calling webhook")
-KILLS = 9
+KILLS = 12
 
 
 @pytest.fixture
@@ -81,6 +82,25 @@ class Churn:
         eventually(left, f"{most} pods are left")
 
 
+class Driver:
+    """A node's driver by its ResourceSlice, which the kubelet deletes when the driver is gone for a while."""
+
+    def __init__(self, api, node):
+        self.api, self.node, self.path = api, node, f"{RESOURCE_SLICES_PATH}/{node}-claims"
+
+    def kill(self):
+        self.written = self.api.call("GET", self.path)
+        self.api.call("DELETE", self.path)
+
+    def start_again(self):
+        def gone():
+            return not (gpu_ledger(self.api, self.node) or {}).get("cards")
+
+        eventually(gone, "the controller has seen it")
+        metadata = {"name": self.written["metadata"]["name"]}
+        self.api.call("POST", RESOURCE_SLICES_PATH, {**self.written, "metadata": metadata})
+
+
 def held_by_ledgers(api, nodes):
     """MiB of each pod on each card, as the GpuLedgers say."""
     return Counter(
@@ -113,7 +133,7 @@ def test_no_card_is_held_over_its_memory_while_pods_churn_and_processes_are_kill
         ClaimWatch(control_plane, namespace, cards) as watch,
         ThreadPoolExecutor(CLIENTS) as clients,
     ):
-        kills = [first, webhook, second] * (KILLS // 3)
+        kills = [first, webhook, second, Driver(control_plane.api, names[-1])] * (KILLS // 4)
         for begin in range(0, PODS, AT_ONCE):
             pods = [churn.pod(f"pod-{number}") for number in range(begin, min(begin + AT_ONCE, PODS))]
             made = clients.map(churn.create, pods)

@@ -2,8 +2,7 @@
 
 import pytest
 
-from policies.loading.clearml_chart import read_chart_values
-from policies.loading.queue_checks import queue_problems
+from policies.loading.clearml_chart import queue_problems, read_chart_values
 from policies.loading.strict_yaml import read_documents
 from policies.model.problems import PolicyError
 from tests.policies.support import policy_set
@@ -44,92 +43,55 @@ def queue(*lines):
     return "agentk8sglue:\n  queues:\n    q:\n" + "".join(f"      {line}\n" for line in lines)
 
 
-def template(label):
-    return queue("templateOverrides:", f"  labels: {{clearml-injector/fraction: {label}}}")
+def template(*lines):
+    return queue("templateOverrides:", *[f"  {line}" for line in lines])
 
 
 def test_the_documented_example_is_read_as_it_stands():
     found = read(DOCUMENTED)
     half, cpu = found.queues
     assert (found.chart, found.problems) == ("enterprise", [])
-    assert (half.name, half.label, half.max_pods) == ("default0500", "0.500", 10)
+    assert (half.name, half.label) == ("default0500", "0.500")
     assert half.replaced(POLICY) == {"nvidia.com/gpu": 1, "clear.ml/fraction-1": "0.5"}
     assert half.fraction(POLICY).slices == 4
     assert half.source.line() == "values.yaml:4"
-    assert (cpu.label, cpu.max_pods) == (None, None)
+    assert cpu.label is None
     assert problems(DOCUMENTED) == []
 
 
-def annotated(annotations):
-    """Values of one queue of half GPUs, with annotations in its template."""
-    labels = '{clearml-injector/fraction: "0.500"}'
-    lines = [f"labels: {labels}", f"annotations: {annotations}"]
-    return queue("templateOverrides:", *[f"  {line}" for line in lines])
-
-
+HALF = 'labels: {clearml-injector/fraction: "0.500"}'
 ROOT, Q = "agentk8sglue", "agentk8sglue.queues.q"
 LABEL = f'{Q}.templateOverrides.labels."clearml-injector/fraction"'
 TOO_HIGH = 'queue "gpu-half" is one level too high: move it under agentk8sglue.queues'
+IN_ROOT = f"{ROOT}:\n  queues: {{}}\n  gpu-half:\n    templateOverrides: {{}}\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "path", "rule"),
+    ("text", "place", "rule"),
     [
-        (template('"0.5"'), 5, LABEL, '"0.5" is not allowed by policy default: use 0.125, 0.250, '),
-        (template('"0.5"'), 5, LABEL, '(did you mean "0.500"?)'),
-        (template("0.500"), 5, LABEL, '0.500 must be quoted: "0.500"'),
         (
-            queue("templateOverrides:", '  labels: {clearml_injector/fraction: "0.250"}'),
-            5,
-            f"{Q}.templateOverrides.labels",
-            "is not the injector's label: write clearml-injector/fraction",
+            template(HALF.replace("0.500", "0.5")),
+            f"5: {LABEL}",
+            '"0.5" is not allowed by policy default: use ',
         ),
-        (
-            annotated("{clearml-injector/gpus: 2}"),
-            6,
-            f"{Q}.templateOverrides.annotations",
-            '2 must be quoted: "2"',
-        ),
-        (queue("templateOverride: {}"), 4, f"{Q}.templateOverride", 'did you mean "templateOverrides"?'),
-        (queue("labels: {}"), 4, f"{Q}.labels", "is one level too high: move it under templateOverrides"),
-        (
-            queue("templateOverrides: {label: {}}"),
-            4,
-            f"{Q}.templateOverrides.label",
-            'did you mean "labels"?',
-        ),
-        (
-            queue("queueSettings: {maxPods: '10'}"),
-            4,
-            f"{Q}.queueSettings.maxPods",
-            '"10" must be a whole number',
-        ),
-        (
-            f"{ROOT}:\n  queues: {{}}\n  gpu-half:\n    templateOverrides: {{}}\n",
-            3,
-            f"{ROOT}.gpu-half",
-            TOO_HIGH,
-        ),
-        ("gpu-half:\n  templateOverrides: {}\n", 1, "gpu-half", TOO_HIGH),
-        ("queues:\n  gpu-half:\n    templateOverrides: {}\n", 1, "queues", f"queues belongs under {ROOT}"),
-        (
-            f"{ROOT}:\n  queues:\n    a.b: {{}}\n    a_b: {{}}\n",
-            4,
-            f"{ROOT}.queues.a_b",
-            'becomes the label "a-b"',
-        ),
-        (f"{ROOT}:\n  queues: [a]\n", 2, f"{ROOT}.queues", "must be a mapping of queue name to its values"),
-        (
-            f"{ROOT}:\n  queues:\n    a: b\n",
-            3,
-            f"{ROOT}.queues.a",
-            "must be a mapping with templateOverrides",
-        ),
+        (template(HALF.replace('"', "")), f"5: {LABEL}", '0.500 must be quoted: "0.500"'),
+        (template("labels: {clearml_injector/fraction: 1}"), "5: ", "label: write clearml-injector/fraction"),
+        (template(HALF, "annotations: {clearml-injector/gpus: 2}"), "6: ", '2 must be quoted: "2"'),
+        (queue("templateOverride: {}"), f"4: {Q}.templateOverride", 'did you mean "templateOverrides"?'),
+        (queue("labels: {}"), f"4: {Q}.labels", "is one level too high: move it under templateOverrides"),
+        (template("label: {}"), f"5: {Q}.templateOverrides.label", 'did you mean "labels"?'),
+        (queue("queueSettings: {maxPods: '10'}"), "4: ", '"10" must be a whole number'),
+        (IN_ROOT, f"3: {ROOT}.gpu-half", TOO_HIGH),
+        ("gpu-half:\n  templateOverrides: {}\n", "1: gpu-half", TOO_HIGH),
+        ("queues:\n  gpu-half:\n    templateOverrides: {}\n", "1: queues", f"queues belongs under {ROOT}"),
+        (f"{ROOT}:\n  queues:\n    a.b: {{}}\n    a_b: {{}}\n", "4: ", 'becomes the label "a-b"'),
+        (f"{ROOT}:\n  queues: [a]\n", "2: ", "must be a mapping of queue name to its values"),
+        (f"{ROOT}:\n  queues:\n    a: b\n", "3: ", "must be a mapping with templateOverrides"),
     ],
 )
-def test_a_mistake_is_reported_with_its_line(text, line, path, rule):
+def test_a_mistake_is_reported_with_its_line(text, place, rule):
     [problem] = problems(text)
-    assert problem.startswith(f"values.yaml:{line}: {path}")
+    assert problem.startswith(f"values.yaml:{place}")
     assert rule in problem
 
 
@@ -154,10 +116,7 @@ agentk8sglue:
 def test_the_open_chart_has_one_template_for_all_its_queues():
     found = read(OPEN)
     assert (found.chart, found.problems) == ("open", [])
-    assert [(queue.name, queue.label, queue.max_pods) for queue in found.queues] == [
-        ("default", "0.500", None),
-        ("gpu_half", "0.500", None),
-    ]
+    assert [(each.name, each.label) for each in found.queues] == [("default", "0.500"), ("gpu_half", "0.500")]
     assert found.queues[0].replaced(POLICY) == {"nvidia.com/gpu": 1}
     assert found.queues[0].source.line() == "values.yaml:3"
     assert [queue.name for queue in read(OPEN.replace("  queue: default, gpu_half\n", "")).queues] == [
@@ -207,6 +166,20 @@ def test_a_base_template_in_a_queues_file_is_checked_and_not_applied():
     policy_set(queues=BASE_IN_OURS.replace("LABEL", '"1.000"'), other=other)
 
 
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ("clear.ml/fraction-1: '0.25'", "needs the label clearml-injector/fraction"),
+        ("nvidia.com/gpu: 0.5", 'remove it and write the label clearml-injector/fraction: "0.500"'),
+        ("nvidia.com/gpu: 1500m", "Kubernetes rejects it: write a whole number"),
+    ],
+)
+def test_amounts_that_the_api_server_rejects_without_a_label_are_mistakes(limits, said):
+    [problem] = problems(template(f"resources: {{limits: {{{limits}}}}}"))
+    assert problem.startswith(f"values.yaml:5: {Q}.templateOverrides.resources.limits.")
+    assert said in problem
+
+
 FEATURES = """\
 enterpriseFeatures:
   enabled: true
@@ -232,17 +205,3 @@ def test_queues_of_the_charts_enterprise_features_are_read_where_these_are_enabl
     assert (read(off).chart, [each.name for each in read(off).queues]) == ("open", ["default"])
     rule = "the chart reads queues here only with enterpriseFeatures.enabled: true"
     assert problems(off) == [f"values.yaml:3: enterpriseFeatures.queues: {rule}"]
-
-
-@pytest.mark.parametrize(
-    ("limits", "said"),
-    [
-        ("clear.ml/fraction-1: '0.25'", "needs the label clearml-injector/fraction"),
-        ("nvidia.com/gpu: 0.5", 'remove it and write the label clearml-injector/fraction: "0.500"'),
-        ("nvidia.com/gpu: 1500m", "Kubernetes rejects it: write a whole number"),
-    ],
-)
-def test_amounts_that_the_api_server_rejects_without_a_label_are_mistakes(limits, said):
-    [problem] = problems(queue("templateOverrides:", f"  resources: {{limits: {{{limits}}}}}"))
-    assert problem.startswith(f"values.yaml:5: {Q}.templateOverrides.resources.limits.")
-    assert said in problem

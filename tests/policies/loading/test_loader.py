@@ -31,11 +31,6 @@ def test_only_top_level_yaml_files_without_a_dot_count(tmp_path):
     assert load_policies(tmp_path).resolve("x", None, None).name == "default"
 
 
-def test_a_directory_without_files_says_what_to_add(tmp_path):
-    with pytest.raises(PolicyError, match=r"^\.: has no policy file: add one ending in \.yaml or \.yml"):
-        load_policies(tmp_path)
-
-
 def test_unreadable_files_are_named_all_of_them(tmp_path):
     (tmp_path / "default.yaml").write_bytes(DEFAULT)
     (tmp_path / "dangling.yaml").symlink_to(tmp_path / "absent")

@@ -53,20 +53,20 @@ def test_policies_of_another_number_are_in_force_when_the_api_servers_know_it_to
     assert [reload.digest for reload in reported] == [live.current.digest]
 
 
-def test_a_change_that_the_lock_does_not_look_at_is_in_force_at_once(mount):
-    write(mount, "00000001")
-    live = LivePolicies(mount.folder)
-    write(mount, "00000001", reserve=2)
-    assert live.reload().changed is True
-    assert live.current.resolve("any", None, None).reserve_mib == 2
-
-
-@pytest.mark.parametrize(("before", "after"), [(None, "00000001"), ("00000001", None)])
-def test_a_lock_that_comes_or_goes_is_not_waited_for(mount, before, after):
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("00000001", "00000001", id="a change that the lock does not look at"),
+        pytest.param(None, "00000001", id="a lock that comes"),
+        pytest.param("00000001", None, id="a lock that goes"),
+    ],
+)
+def test_only_another_lock_is_waited_for(mount, before, after):
     write(mount, before)
     live = LivePolicies(mount.folder)
-    write(mount, after)
+    write(mount, after, reserve=2)
     assert live.reload().changed is True
+    assert live.current.resolve("any", None, None).reserve_mib == 2
 
 
 def test_a_broken_set_meanwhile_is_reported_and_ends_the_wait(mount):

@@ -6,7 +6,6 @@ from policies.loading.provenance import BUILT_IN, trace
 from tests.policies.support import policy_set
 
 OTHER = "kind: Policy\nname: other\nnamespaces: [n]\nslicesPerGpu: 4\nlimiter: none\n"
-QUEUES = "kind: Queues\nqueues:\n  q:\n    namespaces: [n]\n    limiter: hami-core\n"
 
 
 def traced(namespace, queue=None, **files):
@@ -18,22 +17,11 @@ def test_what_nobody_wrote_is_built_in():
 
 
 def test_a_key_names_its_file_and_line():
-    found = traced("n", other=OTHER)
+    found = traced("n", other=OTHER + "quotas:\n  namespaces:\n    n:\n      slices: 8\n")
+    quota = found["quotas.namespaces.n.slices"]
+    assert (quota.value, quota.origin) == (8, "other.yaml:9")
     assert (found["slicesPerGpu"].value, found["slicesPerGpu"].origin) == (4, "other.yaml:4")
     assert found["resources.name"].value == "nvidia.com/gpu-{index}"
-
-
-def test_a_queues_entry_goes_before_the_policy_in_its_namespaces_alone():
-    files = {"other": OTHER, "queues": QUEUES}
-    assert traced("n", "q", **files)["limiter"].origin.startswith("queues.yaml:5")
-    assert traced("n", **files)["limiter"].origin == "other.yaml:5"
-    assert traced("elsewhere", "q", **files)["limiter"].origin == BUILT_IN
-
-
-def test_a_quota_names_the_line_of_its_amount():
-    text = OTHER + "quotas:\n  namespaces:\n    n:\n      slices: 8\n"
-    found = traced("n", other=text)["quotas.namespaces.n.slices"]
-    assert (found.value, found.origin) == (8, "other.yaml:9")
 
 
 PREFERRING = (

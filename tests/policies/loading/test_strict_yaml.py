@@ -21,35 +21,19 @@ def problem_of(text):
 
 
 def test_plain_values_keep_their_type_and_numbers_their_digits():
-    text = "a: 1\nb: 0.500\nc: 'x'\nd: true\ne: ~\nf: [1, {g: -2}]\nh: yes\ni: 010\nj: 1_000\nk: 0x10\n"
-    text += "l: .5\nm: '1'\n"
-    assert read(text) == [
-        {
-            "a": 1,
-            "b": Decimal("0.500"),
-            "c": "x",
-            "d": True,
-            "e": None,
-            "f": [1, {"g": -2}],
-            "h": "yes",
-            "i": "010",
-            "j": "1_000",
-            "k": "0x10",
-            "l": Decimal("0.5"),
-            "m": "1",
-        }
+    text = "a: 1\nb: 'x'\nc: true\nd: ~\ne: [1, {f: -2}]\ng: yes\nh: 010\ni: 1_000\nj: 0x10\nk: .5\nl: '1'\n"
+    [found] = read(text)
+    assert list(found.values()) == [
+        *(1, "x", True, None, [1, {"f": -2}]),
+        *("yes", "010", "1_000", "0x10", Decimal("0.5"), "1"),
     ]
     assert str(read("b: 0.500")[0]["b"]) == "0.500"
 
 
 def test_every_key_and_item_knows_its_line():
     (document,) = read_documents("a.yaml", b"# first\na:\n  b: 1\n  c:\n  - x\n  - y: 2\n")
-    assert [document.line_of(p) for p in [("a",), ("a", "b"), ("a", "c", 0), ("a", "c", 1, "y")]] == [
-        2,
-        3,
-        5,
-        6,
-    ]
+    paths = [("a",), ("a", "b"), ("a", "c", 0), ("a", "c", 1, "y")]
+    assert [document.line_of(path) for path in paths] == [2, 3, 5, 6]
     assert document.line_of(("a", "c", 1, "absent")) == 6
 
 
@@ -81,14 +65,6 @@ def test_a_file_may_hold_several_documents_and_empty_ones_do_not_count():
 )
 def test_what_is_refused_names_its_line(text, expected):
     assert expected in problem_of(text)
-
-
-def test_an_alias_bomb_is_refused_at_its_first_anchor():
-    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
-    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 30)]
-    assert problem_of("\n".join(lines)) == (
-        "a.yaml:1: anchors and aliases are not supported (a0): write out the value"
-    )
 
 
 def test_deep_nesting_is_refused_without_recursion():

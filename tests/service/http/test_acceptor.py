@@ -68,6 +68,22 @@ async def test_who_sends_slowly_goes_after_the_idle_and_who_waits_for_an_answer_
         assert [answer.startswith(OK) for answer in answers] == [True] * 3
 
 
+async def test_an_idle_connection_stays_that_holds_a_request_which_was_not_read_yet():
+    async with serving(connections=2) as served:
+        first, second = await served.connect(), await served.connect()
+        for client in (first, second):
+            await client.ask()
+        for connection in served.connections:
+            connection.transport.pause_reading()
+        await first.say(GET)
+        third = await served.connect()
+        assert (await third.ask()).startswith(OK)
+        assert await second.ended() == b""
+        for connection in served.connections:
+            connection.transport.resume_reading()
+        assert (await first.hear()).startswith(OK)
+
+
 def trusting():
     made = self_signed(datetime.now(UTC))
     context = LiveTlsContext()

@@ -4,20 +4,15 @@ import asyncio
 
 import pytest
 import uvloop
+import yaml
 
+from charts.generate import CHART
+from service.http.asgi import send_whole, while_connected
 from service.http.limits import Limits
 from testbed.listening import GET, MIB, OK, POST, answering, post, serving, status, until
 from tests.service import virtual_time
 
 LOOP = uvloop.new_event_loop
-
-
-async def test_50_mib_of_pipelined_requests_are_not_even_kept():
-    async with serving() as served:
-        client = await served.connect()
-        client.writer.write(GET * (50 * MIB // len(GET)))
-        await client.ended()
-        assert len(served.app.asked) <= 1
 
 
 @pytest.mark.parametrize("more", [GET, b"nonsense", b"\r\nG"])
@@ -82,20 +77,19 @@ async def test_a_head_that_is_too_large_is_refused_whole_or_in_part_and_however_
         assert served.app.asked == []
 
 
+def test_the_limits_of_time_fit_those_of_an_api_server():
+    """It drops a connection after 90 s of idleness, and waits for an answer as long as the chart says."""
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert Limits().idle_seconds > 90
+    assert Limits().head_seconds + Limits().body_seconds < values["webhook"]["timeoutSeconds"]
+
+
 @pytest.mark.parametrize(("count", "answered"), [(1, 200), (20, 431)])
 async def test_trailers_count_as_headers(count, answered):
     chunked = POST + b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n" + b"a: b\r\n" * 5 * count + b"\r\n"
     async with serving() as served:
         client = await served.connect()
         assert status(await client.ask(chunked)) == answered
-
-
-async def test_a_trailer_may_say_that_the_connection_ends():
-    chunked = POST + b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nconnection: close\r\n\r\n"
-    async with serving() as served:
-        client = await served.connect()
-        await client.say(chunked)
-        assert (await client.ended()).endswith(b"\r\n\r\n2")
 
 
 def test_a_body_that_the_app_does_not_read_in_time_is_not_its_clients_fault():
@@ -153,9 +147,34 @@ async def test_no_second_answer_follows_one_that_has_begun():
     async with serving(app=answering(200, b"begun", length=9, then=gone)) as served:
         client = await served.connect()
         await client.say(POST + b"transfer-encoding: chunked\r\n\r\n")
-        assert b"connection: close" in await client.reader.readuntil(b"begun")
+        await client.reader.readuntil(b"begun")
         await client.say(b"nonsense")
         assert await client.ended() == b""
+
+
+async def test_an_answer_before_the_end_of_a_request_ends_the_connection():
+    async with serving(app=answering(413, length=0)) as served:
+        client = await served.connect()
+        await client.say(post(10, sent=5))
+        assert status(await client.ended()) == 413
+
+
+async def test_what_an_app_does_while_its_client_is_there_is_cancelled_when_the_client_leaves():
+    begun, after = asyncio.Event(), asyncio.Event()
+
+    async def app(scope, _receive, send):
+        with while_connected(scope):
+            begun.set()
+            await asyncio.Event().wait()
+        after.set()
+        await send_whole(send, 200, [], b"")
+
+    async with serving(app=app) as served:
+        client = await served.connect()
+        await client.say(GET)
+        await begun.wait()
+        client.leave()
+        await after.wait()
 
 
 async def test_an_app_that_fails_is_a_500_and_ends_the_connection():
@@ -211,8 +230,3 @@ async def test_clients_that_leave_give_back_what_they_held():
         for client in clients:
             client.leave()
         await until(lambda: served.held.total == 0 and served.app.gone == 5)
-
-
-def test_an_api_server_outlasts_its_own_idle_time():
-    """Go's transport drops a connection after 90 s of idleness; so never do we before it."""
-    assert Limits().idle_seconds > 90

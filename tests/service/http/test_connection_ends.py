@@ -84,8 +84,9 @@ async def test_a_request_that_is_here_when_the_listener_closes_is_answered():
         client = await served.connect()
         await client.ask()
         client.writer.write(GET)
-        served.acceptor.close()
+        stopping = asyncio.ensure_future(served.stop())
         answer = await client.ended()
+        await stopping
         assert answer.startswith(OK)
         assert b"connection: close" in answer
 
@@ -98,10 +99,11 @@ def test_requests_that_are_arriving_when_the_listener_closes_are_answered_within
             for each in (slow, in_time):
                 await each.say(post(10, sent=9))
             await virtual_time.until(lambda: len(served.app.asked) == 2)
-            served.acceptor.close()
+            stopping = asyncio.ensure_future(served.stop())
             assert await head.ended() == b""
             assert (await in_time.ask(b"x")).endswith(b"\r\n\r\n10")
         assert status(await slow.ended()) == 408
+        await stopping
 
     virtual_time.run(test)
 
@@ -175,7 +177,7 @@ def test_a_client_that_never_says_goodbye_is_cut_off_soon_or_when_it_had_time_to
             placed = Place(place, "127.0.0.1", lambda _: None)
             connection = served.make(placed)
             connection.connection_made(transport)
-            placed.stop()
+            connection.shutdown()
             await asyncio.sleep(seconds - 0.1)
             assert set(transport.calls) == {"close"}
             await asyncio.sleep(0.2)

@@ -26,7 +26,7 @@ async def plain_server(missing):
     """The port of a server."""
     server = PlainHttp(Probes(CollectorRegistry(), lambda: missing, lambda: "2 GPUs"))
     try:
-        yield server.start("127.0.0.1", 0)
+        yield await server.start("127.0.0.1", 0)
     finally:
         server.close()
 

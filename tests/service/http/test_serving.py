@@ -3,7 +3,8 @@
 import pytest
 
 from service.health import health_app
-from service.http.serving import DRAIN_SECONDS, Listener, run, serve
+from service.http.connection import DRAIN_SECONDS
+from service.http.serving import Listener, run, serve
 from service.http.sockets import bind
 from service.process import Process
 from testbed.listening import GET
