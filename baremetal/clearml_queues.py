@@ -1,7 +1,6 @@
 """Tasks of ClearML's queues, mirrored into the store while they wait there.
 
-A task stays in ClearML's queue until it starts: then ClearML's own agent takes it off (`--require-queue`),
-and of two agents that try, one does. What a user reorders or removes in ClearML changes here too.
+A task stays in ClearML's queue until it starts: of two agents that then take it off it, one succeeds.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ POLL_SECONDS = 5.0
 MAX_MIRRORED = 16
 """Tasks of a queue that have not ended here, from its front: later ones come when these start."""
 MAX_READ = 1000
-"""Entries of a queue that are read."""
 _SOURCE = "clearml:"
 Entry = tuple[str, str]
 """Id of a task, and when it came: one that is put into a queue again is another entry."""
@@ -41,10 +39,10 @@ def log_in() -> Any:
     """
     try:
         from clearml.backend_api.session.client import APIClient  # noqa: PLC0415 an extra of the package
+
+        return APIClient()
     except ImportError as error:
         raise ClearmlError("--clearml needs the package clearml: pip install clearml") from error
-    try:
-        return APIClient()
     except Exception as error:
         raise ClearmlError(f"ClearML's server cannot be used: {_line(error)}") from error
 

@@ -20,9 +20,6 @@ from agent.shares import RefusedError, Share
 from baremetal.job import MARK, JobFile, ShareLimits
 from baremetal.task import Task
 
-LABEL = "fraction-injector.task"
-"""Of a container: store, number and attempt of its task."""
-RUNTIMES = ("podman", "docker")
 CDI_DIRS = ("/etc/cdi", "/var/run/cdi")
 """Where these read CDI specifications."""
 
@@ -58,34 +55,24 @@ class ContainerJobs:
         name = f"fraction-injector-{mark.replace('/', '-')}"
         limiter, folder = self._limits.limiter, task.submission.folder
         limited = [share.memory_mib for share in given if share.memory_mib is not None]
+        if limited and limiter.image_pattern is not None:
+            mib = limiter.limit_of(image)
+            if mib is None or mib > min(limited):
+                raise RefusedError(
+                    f"limiter {limiter.name} needs an image that limits itself to at most {min(limited)} MiB,"
+                    f" and {image[:80]} does not"
+                )
         mount = f"--mount=type=bind,source={folder},target={folder}", f"--workdir={folder}"
         command = (
-            *(self._runtime, "run", "--name", name, "--label", f"{LABEL}={mark}"),
+            *(self._runtime, "run", "--name", name),
             *(f"--device={each}" for each in names),
             *(("--pid=host", "--ipc=host") if limiter.host_pid and limited else ()),
             *(mount if folder != "/" else ()),
-            self._image(image, min(limited)) if limited else image,
+            image,
             *task.submission.command,
         )
         cleanup = self._runtime, "rm", "--force", name
         return JobFile(command=command, folder="/", env=dict(os.environ) | {MARK: mark}, cleanup=cleanup)
-
-    def _image(self, wanted: str, memory_mib: int) -> str:
-        """Return the image; where images limit themselves, it must fit the share.
-
-        Raises:
-            RefusedError: it does not.
-        """
-        limiter = self._limits.limiter
-        if limiter.image_pattern is None:
-            return wanted
-        mib = limiter.limit_of(wanted)
-        if mib is None or mib > memory_mib:
-            raise RefusedError(
-                f"limiter {limiter.name} needs an image that limits itself to at most {memory_mib} MiB, and"
-                f" {wanted[:80]} does not"
-            )
-        return wanted
 
 
 def find_runtime(named: str | None) -> str:
@@ -94,7 +81,8 @@ def find_runtime(named: str | None) -> str:
     Raises:
         CdiError: there is none; the text says what to install.
     """
-    found = next(filter(None, map(shutil.which, [named] if named is not None else RUNTIMES)), None)
+    wanted = ("podman", "docker") if named is None else (named,)
+    found = next(filter(None, map(shutil.which, wanted)), None)
     if found is None:
         raise CdiError(f"there is no {named or 'podman or docker'} on PATH, which runs containers")
     return found

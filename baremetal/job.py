@@ -11,7 +11,7 @@ import msgspec
 
 from agent.gpu import Gpu
 from agent.limits import variables
-from agent.settings import AgentPolicy, LimiterPart
+from agent.settings import AgentPolicy
 from agent.shares import Share, memory_mib
 from baremetal.task import GPUS, Task
 from kube.device_keys import reserved
@@ -87,14 +87,10 @@ def _limit(given: Sequence[Share], limits: ShareLimits, own: Mapping[str, str], 
     limited = [share for share in given if share.memory_mib is not None]
     if not limited or limits.library is None:
         return {}
-    found: dict[str, str] = {}
+    of_container, found = limits.policy.limiter.cache_path, dict[str, str]()
     for share in limited:
         found |= variables(share, limits.policy)
-    found = {name: _moved(value, limits.policy.limiter, cache) for name, value in found.items()}
+    if of_container is not None:
+        found = {name: value.replace(f"{of_container}/", f"{cache}/") for name, value in found.items()}
     preload = ":".join(filter(None, [limits.library, own.get("LD_PRELOAD")]))
     return found | {"LD_PRELOAD": preload, "CUDA_REDIRECT": limits.library}
-
-
-def _moved(value: str, part: LimiterPart, cache: str) -> str:
-    at = part.cache_path
-    return cache + value.removeprefix(at) if at is not None and value.startswith(f"{at}/") else value

@@ -1,8 +1,7 @@
 """The cards of one machine, and which waiting task gets some next. Pure.
 
-Queues are asked in the order in which they are listed. Only the first task of a queue can start, so that none
-overtakes another of its queue. A task of a later queue may overtake the first one of an earlier queue that
-has no room, but not for ever: one that was overtaken `PATIENCE` times has the freest cards kept for it.
+Queues are asked in their order, each for its first task alone. A task of a later queue may overtake the first
+one of an earlier queue that has no room, but not for ever: see `PATIENCE`.
 """
 
 from __future__ import annotations
@@ -80,12 +79,6 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
                 free[index] -= self.slices_of(task)
         return free
 
-    def ledger(self, running: Iterable[Task], waiting: Iterable[Task] = ()) -> Ledger:
-        """Return a ledger with the machine as its node, and tasks as pods."""
-        made = Ledger()
-        self.write_to(made, running, waiting)
-        return made
-
     def write_to(self, ledger: Ledger, running: Iterable[Task], waiting: Iterable[Task]) -> None:
         """Replace what a ledger has; waiting tasks of queues that are not served are left out."""
         slices = {queue.name: queue.fraction.slices for queue in self.queues}
@@ -99,16 +92,11 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         """Return the slices of each card that a task holds, also of one that began when cards had others."""
         return -(-task.slices * self.slices_per_gpu // task.slices_per_gpu)
 
-    def indices_of(self, task: Task) -> tuple[int, ...]:
-        """Return the driver's numbers of those cards of a task that are given."""
-        return tuple(card.index for card in self.cards if card.uuid in task.gpus)
-
     def usage(self, running: Iterable[Task]) -> str:
         """Return one line: how much of the machine is in use."""
-        used = sum(self.slices_of(task) * len(task.indices) for task in running)
-        cards = f"{used / self.slices_per_gpu:.4f}".rstrip("0").rstrip(".")
-        count = len(self.cards)
-        return f"{cards} of {count} GPUs in use ({used} of {count * self.slices_per_gpu} slices)"
+        used, count = sum(self.slices_of(task) * len(task.indices) for task in running), len(self.cards)
+        slices = f"{used} of {count * self.slices_per_gpu} slices"
+        return f"{used / self.slices_per_gpu:g} of {count} GPUs in use ({slices})"
 
     def _node(self) -> NodeFact:
         cards, slices = self.cards, self.slices_per_gpu

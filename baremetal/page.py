@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,22 +29,18 @@ class MachinePage:
 
     def __init__(self, folder: Path) -> None:
         self.source = LocalSource(Ledger())
-        about = About(role=lambda: self._role, created=self._created, why_waiting=self._why)
+        about = About(role=lambda: self._role, created=self._created, why_waiting=_why)
         self.app = Page(self.source, about)
         self._folder = folder
         self._role = ""
         self._tasks: dict[str, Task] = {}
-        self._shares: dict[str, str] = {}
 
     async def follow(self) -> None:
-        """Read the store when it has changed, for ever."""
-        store, seen = None, -1
+        """Read the store again and again, for ever."""
         while True:
             try:
-                store = store or TaskStore(self._folder)
-                if (version := store.version()) != seen:
+                with contextlib.closing(TaskStore(self._folder)) as store:
                     self.look(store)
-                    seen = version
             except StoreError as error:
                 get_logger("page").error("the page is not up to date", error=str(error))
             await asyncio.sleep(POLL_SECONDS)
@@ -54,7 +51,6 @@ class MachinePage:
             return
         running, waiting = store.running(), store.waiting(MAX_WAITING)
         self._tasks = {str(task.number): task for task in [*running, *waiting]}
-        self._shares = {queue.name: queue.share for queue in machine.queues}
         self._role = "; ".join([f"queues of {machine.name}", *machine.faults.values(), *machine.warnings])
         before = self.source.ledger.names()
         machine.write_to(self.source.ledger, running, waiting)
@@ -66,10 +62,9 @@ class MachinePage:
         seconds = (task.started_at or task.submitted_at) if task is not None else None
         return datetime.fromtimestamp(seconds, UTC).isoformat() if seconds is not None else ""
 
-    async def _why(self, waiting: PendingView) -> WaitingReason:
-        task = self._tasks.get(waiting.name)
-        queue = task.submission.queue if task is not None else ""
-        return WaitingReason(f"queue {queue} asks for {self._shares.get(queue, '')}")
+
+async def _why(_waiting: PendingView) -> WaitingReason:
+    return WaitingReason("waits for room")
 
 
 def start_page(folder: Path, port: int) -> None:

@@ -11,8 +11,9 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -23,7 +24,7 @@ from agent.node_lock import NodeLock
 from agent.nvml import Nvml
 from agent.policy_compiler import part_for_nodes
 from agent.private_folder import UntrustedError
-from baremetal.attempt import SYSTEMD, Attempt, has_scopes
+from baremetal.attempt import Attempt
 from baremetal.clearml_queues import ClearmlError, ClearmlQueues, log_in
 from baremetal.container import CDI_DIRS, ContainerJobs, find_runtime
 from baremetal.job import JobFile, ShareLimits, process_job, shares
@@ -37,61 +38,52 @@ from service.log import get_logger
 
 KEEP_SECONDS = 30 * 86400.0
 """Tasks that ended earlier are forgotten, with their logs."""
-FORGET_SECONDS, RETRY_SECONDS, CHECK_SECONDS, POLL_SECONDS = 3600.0, 5.0, 5.0, 0.5
-LOCK_TRIES, LOCK_PAUSE_SECONDS = 20, 0.1
-"""`tasks` and `doctor` hold the lock for a moment, to see whether a runner does."""
+RETRY_SECONDS, CHECK_SECONDS, POLL_SECONDS, FORGET_TURNS = 5.0, 5.0, 0.5, 7200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerOptions:
-    """How `machine run` is started."""
+    """How `machine run` is started; `gpus` are numbers of cards.
+
+    None stands for all cards, for the first container runtime that is there, and for no page.
+    """
 
     gpus: Collection[int] | None
-    """Numbers of cards; None for all."""
     queues: Sequence[ServedQueue]
     state: Path
     policy: EffectivePolicy
     limiter_library: Path | None = None
     runtime: str | None = None
-    """Container runtime; None for the first that is there."""
     clearml: bool = False
-    """Whether the queues are ClearML's, too."""
     page_port: int | None = None
-    """None for no page."""
 
 
 class CannotRunError(Exception):
     """The runner cannot start; the text says why, in one line."""
 
 
-def run_machine(options: RunnerOptions, source: Callable[[], Nvml]) -> None:
-    """Run the tasks of a machine until SIGTERM or SIGINT; `source` opens the driver.
+def run_machine(options: RunnerOptions) -> None:
+    """Run the tasks of a machine until SIGTERM or SIGINT.
 
     Raises:
         CannotRunError: something that the command line names cannot be used.
     """
     try:
         folder, lock = own_folder(options.state), NodeLock(options.state, LOCK)
-        if not any(_tries(lock)):
+        if not lock.take():
             raise CannotRunError(f"another runner works in {options.state}")
-        _Process(options, folder, source()).run()
+        _Process(options, folder).run()
     except (OSError, ValueError, UntrustedError, StoreError, GpuSourceError, CdiError, ClearmlError) as error:
         raise CannotRunError(str(error)) from error
-
-
-def _tries(lock: NodeLock) -> Iterator[bool]:
-    for _ in range(LOCK_TRIES):
-        yield lock.take()
-        time.sleep(LOCK_PAUSE_SECONDS)
 
 
 class _Process:
     """A runner with all that it works with."""
 
-    def __init__(self, options: RunnerOptions, folder: Path, driver: Nvml) -> None:
+    def __init__(self, options: RunnerOptions, folder: Path) -> None:
         self._options = options
         self._folder = folder
-        self._driver = driver
+        self._driver = Nvml()
         self._limits = _limits(options.policy, options.limiter_library)
         self._lost: dict[str, str] = {}
         with contextlib.closing(TaskStore(folder)) as store:
@@ -105,8 +97,8 @@ class _Process:
 
     def run(self) -> None:
         """Run until a signal; begin again where the store could not be used, as where the disk was full."""
-        for signum in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(signum, self._stop)
+        signal.signal(signal.SIGTERM, self._stop)
+        signal.signal(signal.SIGINT, self._stop)
         self._look()
         threading.Thread(target=self._watch, name="cards", daemon=True).start()
         if self._options.clearml:
@@ -127,14 +119,14 @@ class _Process:
 
     def _serve(self, store: TaskStore) -> None:
         machine = msgspec.structs.replace(self._machine, faults=self._faults)
-        forgot_at = float("-inf")
         runner = Runner(store, machine, self._folder, self._job)
         runner.adopt()
         gpus = [card.index for card in machine.cards]
         self._log.info("serving", gpus=gpus, queues=[queue.name for queue in machine.queues])
-        while not self._stopping:
-            if time.monotonic() - forgot_at >= FORGET_SECONDS:
-                forgot_at = time.monotonic()
+        for turn in count():
+            if self._stopping:
+                return
+            if turn % FORGET_TURNS == 0:
                 _forget(store, self._folder)
             runner.step(self._faults)
             time.sleep(POLL_SECONDS)
@@ -172,15 +164,17 @@ class _Process:
             self._lost[uuid] = f"{uuid} is out of service: the driver does not list it"
         there = len(cards) + len(self._lost)
         for queue in self._options.queues:
-            if (count := queue.fraction.gpus) > there:
-                raise CannotRunError(f'queue "{queue.name}" asks for {count} cards, and --gpus gives {there}')
+            if (wanted_cards := queue.fraction.gpus) > there:
+                raise CannotRunError(
+                    f'queue "{queue.name}" asks for {wanted_cards} cards, and --gpus gives {there}'
+                )
         return Machine(
             name=socket.gethostname(),
             cards=cards,
             slices_per_gpu=self._options.policy.slices_per_gpu,
             queues=tuple(self._options.queues),
             numbers=numbers,
-            warnings=tuple(_warnings(self._limits, self._options.queues)),
+            warnings=_warnings(self._limits, self._options.queues),
         )
 
 
@@ -192,18 +186,15 @@ def _forget(store: TaskStore, folder: Path) -> None:
             shutil.rmtree(each, ignore_errors=True)
 
 
-def _warnings(limits: ShareLimits, queues: Sequence[ServedQueue]) -> Iterator[str]:
+def _warnings(limits: ShareLimits, queues: Sequence[ServedQueue]) -> tuple[str, ...]:
     why = limits.why_processes_are_unlimited
-    if why is not None and any(not each.fraction.is_whole and each.image is None for each in queues):
-        yield f"{why}: a process can use all memory of its GPU; name the library with --limiter-library"
-    if SYSTEMD.exists() and not has_scopes():
-        yield "systemd gives this user no scopes: tasks end when the service of `machine run` stops"
+    if why is None or all(each.fraction.is_whole or each.image is not None for each in queues):
+        return ()
+    return (f"{why}: a process can use all memory of its GPU; name the library with --limiter-library",)
 
 
 def _limits(policy: EffectivePolicy, library: Path | None) -> ShareLimits:
-    part = part_for_nodes(replace(policy, limits_from="agent"))
     if library is not None and not library.is_file():
         raise CannotRunError(f"--limiter-library {library} is no file")
-    usual = Path(part.limiter.preload) if part.limiter.preload is not None else None
-    found = library or (usual if usual is not None and usual.is_file() else None)
-    return ShareLimits(part, policy.limiter, str(found) if found is not None else None)
+    part = part_for_nodes(replace(policy, limits_from="agent"))
+    return ShareLimits(part, policy.limiter, str(library) if library is not None else None)

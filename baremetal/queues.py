@@ -14,7 +14,6 @@ from policies.model.problems import printable, quoted
 MAX_SHARE = 16
 """Characters of a queue's share."""
 _CARDS = re.compile(r"([0-9]{1,3})(?:-([0-9]{1,3}))?", re.ASCII)
-
 _LIST = re.compile(r"=[0-9.]+,", re.ASCII)
 """In what was read as a name: a share, and a comma before the next queue."""
 
@@ -24,8 +23,6 @@ class ServedQueue:
     """A queue, and the share that each of its tasks gets."""
 
     name: str
-    share: str
-    """As it was written, such as "0.5" or "2"."""
     fraction: Fraction
     image: str | None = None
     """Image of the containers in which its tasks run; None for processes."""
@@ -90,8 +87,6 @@ def read_queues(
     """
     queues = tuple([_queue(text, policy, images) for text in texts])
     names = [queue.name for queue in queues]
-    if not queues:
-        raise ValueError("--queue: name a queue, such as half_gpu=0.5")
     if twice := {name for name in names if names.count(name) > 1}:
         raise ValueError(f'--queue names "{min(twice)}" twice')
     if strangers := set(images) - set(names):
@@ -111,14 +106,11 @@ def _queue(text: str, policy: EffectivePolicy, images: Mapping[str, str]) -> Ser
         parts = ", ".join(text for text, each in policy.fractions.items() if not each.is_whole)
         asks, advice = printable(share[:MAX_SHARE]), f"use {parts} of one card, or whole cards such as 1 or 2"
         raise ValueError(f'queue "{name[:40]}" asks for {asks}: {advice}')
-    return ServedQueue(name, share, fraction, images.get(name))
+    return ServedQueue(name, fraction, images.get(name))
 
 
 def share_of(text: str, policy: EffectivePolicy) -> Fraction | None:
-    """Return what a number such as "0.5" or "2" means; None if it is neither a share of the policy nor whole.
-
-    The number is compared as a fraction, never as a float: "0.5" is the policy's "0.500".
-    """
+    """Return what a number such as "0.5" or "2" means; None if it is no share of the policy and not whole."""
     wanted = Fraction.ratio_of_text(text) if len(text) <= MAX_SHARE else None
     if wanted is None:
         return None

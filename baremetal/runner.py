@@ -1,7 +1,7 @@
 """Starts waiting tasks as cards have room, and sees to their end. It may be killed at any moment.
 
-The store says what may run, the folder of an attempt what did: both together say after a restart what became
-of every task. A task's slices are free again only when nothing of it runs any more.
+The store says what may run, the folder of an attempt what did. A task's slices are free again only when
+nothing of it runs any more.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Runner:
         self._clock = clock
         self._pauses: dict[str, float] = {}
         """Until when nothing of a queue starts."""
-        self._identity = identity(folder)
+        self._identity = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
         self._running: dict[int, Task] = {}
         """Whose slices are taken."""
         self._supervisors: dict[int, subprocess.Popen[bytes]] = {}
@@ -61,19 +61,20 @@ class Runner:
         self._log = get_logger("runner")
 
     def adopt(self) -> None:
-        """Take over what runs since before, and find out what became of the rest."""
+        """Take over what runs since before."""
         self._store.write_machine(self._machine)
         for task in self._store.running():
-            indices = self._machine.indices_of(task)
+            # The driver may have numbered the cards anew.
+            indices = tuple(card.index for card in self._machine.cards if card.uuid in task.gpus)
             self._running[task.number] = self._store.update(task.number, indices=indices) or task
-        self._report_lost()
-        self._follow_tasks()
-        self._log.info("tasks adopted", running=len(self._running))
 
     def step(self, faults: Mapping[str, str]) -> None:
         """Do all that can be done now; `faults` are those of `Machine`, as of now."""
         self._follow_tasks()
-        self._follow_cards(faults)
+        if faults != self._machine.faults:
+            self._log.warning("GPUs that are out of service", reasons=sorted(faults.values()))
+            self._machine = msgspec.structs.replace(self._machine, faults=dict(faults))
+            self._store.write_machine(self._machine)
         self._bound_logs()
         if is_full(self._folder):
             return
@@ -87,8 +88,7 @@ class Runner:
         return Attempt(attempt_folder(self._folder, task), mark)
 
     def _start(self, start: Start) -> None:
-        task = self._store.begin(start, time.time())
-        if task is None:
+        if (task := self._store.begin(start, time.time())) is None:
             return
         self._running[task.number] = task
         self._log.info("task starts", task=task.number, queue=start.queue.name, gpus=list(task.indices))
@@ -127,26 +127,24 @@ class Runner:
                         file.write(b"fraction-injector: the log was too long, and was emptied\n")
 
     def _look(self, task: Task) -> None:
+        """Note how a task ended, or have it wait again if it never began."""
         attempt = self._attempt(task)
         state = attempt.state()
         is_lost = isinstance(state, Exit) and state.code is None
-        if state != "running" and not (is_lost and not attempt.sweep()):
-            self._ended(self._store.task(task.number) or task, state)
-
-    def _ended(self, task: Task, state: Exit | None) -> None:
-        """Note how a task ended, or have it wait again if it never began."""
+        if state == "running" or (is_lost and not attempt.sweep()):
+            return
+        task = self._store.task(task.number) or task
+        at, code = (state.at, state.code) if state is not None else (time.time(), None)
         if task.cancelled:
-            at, code = (state.at, state.code) if state is not None else (time.time(), None)
             self._end(task, "cancelled", at, code, task.note)
         elif state is None:
             self._pauses[task.submission.queue] = self._clock() + RETRY_SECONDS
-            log = attempt_folder(self._folder, task) / LOG
-            self._store.put_back(task, task.note or f"it did not begin: see {log}")
+            self._store.put_back(task, task.note or f"it did not begin: see {attempt.folder / LOG}")
             self._forget(task)
-        elif state.code is None:
-            self._end(task, "lost", state.at, None, f"it may not have done all its work: {state.why}")
+        elif code is None:
+            self._end(task, "lost", at, None, f"it may not have done all its work: {state.why}")
         else:
-            self._end(task, "failed" if state.code else "succeeded", state.at, state.code, task.note)
+            self._end(task, "failed" if code else "succeeded", at, code, task.note)
 
     def _end(self, task: Task, how: TaskState, at: float, code: int | None, note: str) -> None:
         self._store.update(task.number, state=how, ended_at=at, exit_code=code, note=note)
@@ -156,26 +154,6 @@ class Runner:
     def _forget(self, task: Task) -> None:
         del self._running[task.number]
         self._supervisors.pop(task.number, None)
-
-    def _follow_cards(self, faults: Mapping[str, str]) -> None:
-        """Take cards out of service or back into it, and say so of the tasks on them."""
-        if faults == self._machine.faults:
-            return
-        self._log.warning("GPUs that are out of service", reasons=sorted(faults.values()))
-        self._machine = msgspec.structs.replace(self._machine, faults=dict(faults))
-        self._store.write_machine(self._machine)
-        self._report_lost()
-
-    def _report_lost(self) -> None:
-        faults = self._machine.faults
-        for task in self._running.values():
-            for uuid in set(task.gpus) & faults.keys():
-                self._store.update(task.number, note=faults[uuid])
-
-
-def identity(folder: Path) -> str:
-    """Return a name for the tasks of a folder: containers and variables carry it."""
-    return hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
 
 
 def attempt_folder(folder: Path, task: Task) -> Path:

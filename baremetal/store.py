@@ -1,7 +1,6 @@
-"""The tasks of a machine: a folder with SQLite. Whatever was said to be done is on the disk.
+"""The tasks of a machine, in SQLite: each change is a transaction that is on the disk before it returns.
 
-One user owns the folder, and one runner works in it. Every change is a transaction of its own, and is
-synchronised before the method returns. A task that may run is `running` here before anything starts for it.
+One user owns the folder, and one runner works in it. A task is `running` here before anything starts for it.
 """
 
 from __future__ import annotations
@@ -102,7 +101,8 @@ class TaskStore:
             known = next(self._tasks("WHERE source_id = ?", submission.source_id), None)
             if known is None:
                 self._write(Task(submission=submission, submitted_at=now))
-                return self._number("SELECT last_insert_rowid()")
+                [[number]] = self._rows("SELECT last_insert_rowid()")
+                return int(number)
             if known.state == "waiting" and known.submission != submission:
                 self._write(msgspec.structs.replace(known, submission=submission))
             return known.number
@@ -153,7 +153,7 @@ class TaskStore:
 
     def is_over(self, source_id: str) -> bool:
         """Return whether a task of a source has ended here."""
-        return any(True for _ in self._tasks(f"WHERE source_id = ? AND state IN {OVER}", source_id))
+        return bool([*self._tasks(f"WHERE source_id = ? AND state IN {OVER}", source_id)])
 
     def running(self) -> list[Task]:
         """Return what may run."""
@@ -186,10 +186,6 @@ class TaskStore:
                 return msgspec.json.decode(said, type=Machine)
         return None
 
-    def version(self) -> int:
-        """Return a number that changes when another process changes something."""
-        return self._number("PRAGMA data_version")
-
     def _change(self, number: int, of: TaskState, **changes: Any) -> Task | None:
         """Change a task that is in a state, and return it; None if it is in another. In a transaction."""
         task = self.task(number)
@@ -219,10 +215,6 @@ class TaskStore:
     def _tasks(self, where: str, *values: Any) -> Iterator[Task]:
         for number, task in self._rows(f"SELECT number, task FROM task {where}", *values):  # noqa: S608 our own
             yield msgspec.structs.replace(msgspec.json.decode(task, type=Task), number=number)
-
-    def _number(self, statement: str) -> int:
-        [[number]] = self._rows(statement)
-        return int(number)
 
     def _rows(self, statement: str, *values: Any) -> list[Any]:
         try:

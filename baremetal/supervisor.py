@@ -51,11 +51,7 @@ def stat_of(pid: int) -> list[str] | None:
 
 
 def start_time(pid: int) -> int | None:
-    """Return when a process started, in ticks since the boot: with the pid it names one process of a boot.
-
-    Raises:
-        OSError: that of `stat_of`.
-    """
+    """Return when a process started, in ticks since the boot, as `stat_of` does."""
     fields = stat_of(pid)
     return int(fields[_START_TIME]) if fields is not None else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import signal
 import ssl
@@ -129,20 +130,15 @@ def _show(answers: list[DemoResult]) -> None:
             say(f"denied     {answer.name}: {answer.denial}")
         elif not answer.patch:
             say(f"untouched  {answer.name}: it has no label, so nothing was changed")
-    pods, here = DEMO_PODS, Path.cwd()
-    pods = pods.relative_to(here) if pods.is_relative_to(here) else pods
+    # By its path where a shell does not find it.
+    is_unknown = Path(sys.argv[0]).name == COMMAND and shutil.which(COMMAND) is None
+    typed = sys.argv[0] if is_unknown else COMMAND
     say(
         "\nNext\n"
-        f"  every change to every pod:  {_typed()} explain --together {pods}\n"
-        f"  see the GPUs as a page, and send reviews of your own:  {_typed()} demo --serve\n"
-        f"  your nodes, your policies:  {_typed()} webhook --help\n"
+        f"  every change to every pod:  {typed} explain --together {os.path.relpath(DEMO_PODS)}\n"
+        f"  see the GPUs as a page, and send reviews of your own:  {typed} demo --serve\n"
+        f"  your nodes, your policies:  {typed} webhook --help\n"
     )
-
-
-def _typed() -> str:
-    """Return how to call the command: by its path where a shell does not find it."""
-    called = sys.argv[0]
-    return called if Path(called).name == COMMAND and shutil.which(COMMAND) is None else COMMAND
 
 
 def _cells(answer: DemoResult) -> tuple[str, ...]:

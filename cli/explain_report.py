@@ -15,6 +15,7 @@ from cli.pod_diff import changed_lines, yaml_lines
 from cli.printing import say, say_in
 from kube.names import MEMORY_MIB_ANNOTATION
 from kube.reasons import Reason
+from modes.instance import Instance
 from policies.model.problems import printable
 from webhook.admission_review import UnreadableReviewError
 
@@ -46,14 +47,10 @@ def print_text(explanation: Explanation, *, patch: bool) -> None:
     say_in(colour, f"{printable(explanation.name)}: {decision} ({facts['code']})")
     for line in _details(explanation, facts):
         say(f"  {printable(line)}")
-    changes = _operations(explanation) if patch else _diff(explanation)
-    for line in changes if explanation.allowed else ():
-        say_in(COLOURS.get(line[:1], "reset"), f"  {line}")
-
-
-def _diff(explanation: Explanation) -> Iterator[str]:
     if explanation.patch:
-        yield from changed_lines(explanation.before, explanation.pod)
+        changes = changed_lines(explanation.before, explanation.pod)
+        for line in _operations(explanation) if patch else changes:
+            say_in(COLOURS.get(line[:1], "reset"), f"  {line}")
 
 
 def _details(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
@@ -74,15 +71,16 @@ def _details(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
     if facts["prefer"]:
         why = facts["passedOver"] or f"{facts['prefer'][0]} has room"
         yield f"prefer {', '.join(facts['prefer'])}: {why}"
-    if facts["profile"] is not None:
-        yield f"container {facts['container']}: MIG instance {_instance(explanation, facts)}"
+    if explanation.instance:
+        yield f"container {facts['container']}: MIG instance {_instance(explanation.instance, facts)}"
         return
     if facts["claim"] is not None:
         yield f"container {facts['container']}: claim of template {facts['claim']['template']}{memory}:"
         yield from (f"  {line}" for line in yaml_lines(facts["claim"]["spec"]["spec"]))
         return
     limited = _by_agent(explanation) if by_agent else ""
-    share = f"{_slices(facts['slices'])} of GPU {_index(facts['index'])}{memory}{limited}"
+    number = facts["slices"]
+    share = f"{number} slice{'' if number == 1 else 's'} of GPU {_index(facts['index'])}{memory}{limited}"
     yield f"container {facts['container']}: {share}"
     yield from _parts(explanation, facts)
 
@@ -144,14 +142,11 @@ def _parts(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
         yield f"  {name}: {', '.join(amounts)}{f', {mib} MiB' if mib else ''}"
 
 
-def _instance(explanation: Explanation, facts: dict[str, Any]) -> str:
+def _instance(instance: Instance, facts: dict[str, Any]) -> str:
     """Describe a pod's instance, its models, and whether it is more than twice the request."""
-    injection = explanation.outcome.injection
-    instance = injection.placement.instance if injection is not None else None
-    products = ", ".join(instance.products) if instance is not None else ""
-    more = instance is not None and instance.is_more_than_twice
-    idle = ", more than twice the request" if more else ""
-    return f"{facts['profile']}, {facts['memoryMiB']} MiB, {facts['slices']}/8 of {products}{idle}"
+    idle = ", more than twice the request" if instance.is_more_than_twice else ""
+    models = ", ".join(instance.products)
+    return f"{facts['profile']}, {facts['memoryMiB']} MiB, {facts['slices']}/8 of {models}{idle}"
 
 
 def _kind(kind: dict[str, Any]) -> str:
@@ -173,10 +168,6 @@ def _replicas(facts: dict[str, Any]) -> Iterator[str]:
     if facts["sameModel"]:
         model = f": {facts['model']}" if facts["model"] is not None else ""
         yield f"sameModel: GPUs of one model for all pods of {facts['owner']}{model}"
-
-
-def _slices(number: int) -> str:
-    return "1 slice" if number == 1 else f"{number} slices"
 
 
 def _index(index: int | list[int] | None) -> str:

@@ -17,10 +17,9 @@ from cli.gpu_kinds import claimable_cards, offers_cards, remaining_kinds
 from cli.pod_templates import COPIES_LABELS, pod_templates, refuse_label
 from kube.names import INJECTED_ANNOTATION, QUEUE_ID_LABEL, QUEUE_NAME_LABEL
 from kube.other_constraints import ConstrainedSpec, chosen_without
-from kube.reasons import Reason
 from ledger.ledger import Ledger
-from ledger.placement_request import Placement
 from modes.claim import template_name, template_spec
+from modes.instance import Instance
 from policies.loading.policy_set import PolicySet
 from policies.model.pod_keys import misplaced_keys
 from webhook.admission_request import Request
@@ -88,35 +87,30 @@ class Explanation:
             "pod": self.pod,
         }
         if policy is not None:
-            demands, is_limited = policy.demands, not self._is_whole and self._profile is None
+            demands, is_limited = policy.demands, not self._is_whole and not self.instance
             facts |= {"policy": policy.name, "queue": policy.queue, "limitsFrom": policy.limits_from}
             facts |= {"place": demands.place, "sameModel": demands.same_model, "prefer": list(demands.prefer)}
             facts["limiter"] = policy.limiter.name if is_limited else "none"
         if injection is not None:
+            placement, claim = injection.placement, injection.claim
             facts |= {"slices": injection.slices, "memoryMiB": injection.memory_mib, "alias": injection.alias}
-            facts |= {"container": injection.container, "profile": self._profile, "claim": self._claim()}
-            facts |= {"model": injection.placement.model, "passedOver": injection.placement.passed_over}
-            facts["index"] = self._index(injection.placement)
+            facts |= {"container": injection.container, "model": placement.model}
+            # A number, or a list of whole or several GPUs; None if it has none.
+            indices = list(placement.gpus)
+            is_list = self._is_whole or len(indices) > 1
+            facts |= {"passedOver": placement.passed_over}
+            facts["index"] = indices if is_list else next(iter(indices), None)
+            if self.instance:
+                facts["profile"] = self.instance.profile.name
+            if claim is not None:
+                facts["claim"] = {"template": template_name(claim), "spec": template_spec(claim)}
         return facts
 
-    def _index(self, placement: Placement) -> int | list[int] | None:
-        """Return the number of the pod's GPU, or a list of whole or several GPUs; None if it has none."""
-        indices = list(placement.gpus)
-        return indices if self._is_whole or len(indices) > 1 else next(iter(indices), None)
-
-    def _claim(self) -> dict[str, Any] | None:
-        """Return the template of the pod's claim; None in modes without claims."""
-        injection = self.outcome.injection
-        if injection is None or injection.claim is None:
-            return None
-        return {"template": template_name(injection.claim), "spec": template_spec(injection.claim)}
-
     @property
-    def _profile(self) -> str | None:
-        """The MIG profile of the pod's instance; None if it gets slices."""
+    def instance(self) -> Instance | None:
+        """The MIG instance that the pod gets; None if it gets slices."""
         injection = self.outcome.injection
-        instance = injection.placement.instance if injection is not None else None
-        return instance.profile.name if instance is not None else None
+        return injection.placement.instance if injection is not None else None
 
     @property
     def _is_whole(self) -> bool:
@@ -223,7 +217,9 @@ class Explainer:
         # A pod that was injected before stays where it is, on a node that its placement does not name.
         if not has_room and INJECTED_ANNOTATION in _keys(pod, "annotations"):
             has_room = None
-        return Explanation(name, outcome, patch, pod, after, kinds, has_room, self._unoffered(outcome))
+        claim = outcome.injection.claim if outcome.injection is not None else None
+        missing = "" if claim is None or offers_cards(self._ledger, claim.driver) else claim.driver
+        return Explanation(name, outcome, patch, pod, after, kinds, has_room, missing)
 
     def _room(self, outcome: Outcome, pod: dict[str, Any]) -> tuple[list[dict[str, Any]], bool | None]:
         """Return the kinds of GPU that a decided pod may get, and whether a node has room."""
@@ -235,14 +231,6 @@ class Explainer:
         placement = injection.placement
         kinds = remaining_kinds(self._ledger, pod, placement)
         return kinds, placement.node is not None if kinds and placement.gpu_mib else None
-
-    def _unoffered(self, outcome: Outcome) -> str:
-        policy = outcome.policy
-        if policy is None or not policy.mode.is_claimed:
-            return ""
-        depends = outcome.injection is not None or outcome.reason is Reason.NO_NODE
-        driver = policy.mode.resource
-        return driver if depends and not offers_cards(self._ledger, driver) else ""
 
     def _numbered(self, review: dict[str, Any]) -> dict[str, Any]:
         """Return a review that reserves what its pod gets, under a name that no other has."""

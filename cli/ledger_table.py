@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from cli.printing import Cell, shortened, table
 from ledger.card_view import CardShare, CardView
 from ledger.view import GpuView, LedgerView, NodeView, PendingView
-from modes.units import Gpu, Profile, unit_name, unit_of
+from modes.units import unit_name, unit_of
 from policies.model.problems import printable
 
 COLOURS = {"holder": "green", "promised": "cyan", "reservation": "yellow"}
@@ -18,7 +18,7 @@ MAX_BLOCKS = 32
 MAX_POD_NAME = 28
 HEADINGS = ("NODE", "GPU", "SLICES", "FREE", "HELD BY")
 WIDE_HEADINGS = ("NODE", "PRODUCT", "MIB", "STATE", "GPU", "SLICES", "FREE", "HELD BY")
-BY_NODE = ("NODE", "PRODUCT", "GPUS", "FREE", "PODS")
+BY_NODE = ("NODE", "PRODUCT", "FREE", "PODS")
 OF_CARDS = ("NODE", "CARD", "CLAIMED", "CLAIMS", "HELD BY")
 WIDE_OF_CARDS = ("NODE", "DRIVER", "MODEL", "CARD", "CLAIMED", "CLAIMS", "HELD BY")
 CARDS_BY_NODE = ("NODE", "CARDS", "FREE", "CLAIMS")
@@ -61,9 +61,7 @@ def totals(view: LedgerView) -> Iterator[str]:
     """Yield the sums of slices and instances that are shown, and those of cards."""
     nodes = [node for node in view.nodes if node.gpus]
     if nodes:
-        gpus = sum(isinstance(gpu.unit, Gpu) for node in nodes for gpu in node.gpus)
-        on = f"{gpus} GPUs of {_number(len(nodes), 'node')}" if gpus else _number(len(nodes), "node")
-        yield f"total: {_free(nodes)}, on {on}"
+        yield f"total: {_free(nodes)}, on {_number(len(nodes), 'node')}"
     cards = cards_of(view)
     if cards:
         on = f"{_number(len(cards), 'card')} of {_number(len({card.node for card in cards}), 'node')}"
@@ -85,14 +83,12 @@ def _number(count: int, what: str) -> str:
 
 def _free(nodes: Iterable[NodeView]) -> str:
     """Return the sums of slices, and those of MIG instances, whose sizes differ."""
-    gpus = [gpu for node in nodes for gpu in node.gpus]
-    slices = [gpu for gpu in gpus if not isinstance(gpu.unit, Profile)]
-    instances = [gpu for gpu in gpus if isinstance(gpu.unit, Profile)]
-    return " and ".join(
-        f"{sum(gpu.free for gpu in counted)} of {sum(gpu.capacity for gpu in counted)} {what} free"
-        for what, counted in (("slices", slices), ("MIG instances", instances))
-        if counted
-    )
+    sums: dict[str, Counter[str]] = {"slices": Counter(), "MIG instances": Counter()}
+    for node in nodes:
+        for gpu in node.gpus:
+            what = "MIG instances" if node.profile_of(gpu) else "slices"
+            sums[what].update(free=gpu.free, all=gpu.capacity)
+    return " and ".join(f"{each['free']} of {each['all']} {what} free" for what, each in sums.items() if each)
 
 
 def _free_mib(cards: Sequence[CardView]) -> str:
@@ -103,8 +99,7 @@ def _node_row(node: NodeView) -> Row:
     pods = {(share.namespace, share.name) for gpu in node.gpus for share in gpu.shares}
     more = sum(gpu.unlisted.count for gpu in node.gpus if gpu.unlisted is not None)
     held = f"{len(pods)}{f' and {more} more' if more else ''}"
-    gpus = sum(isinstance(gpu.unit, Gpu) for gpu in node.gpus)
-    return _short_node(node), node.product or "?", str(gpus), _free([node]), held
+    return _short_node(node), node.product or "?", _free([node]), held
 
 
 def _cards_row(name: str, cards: Sequence[CardView]) -> Row:

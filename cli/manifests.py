@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -12,10 +11,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 
 from cli.kubernetes_yaml import MAX_BYTES, MAX_DEPTH, UnusableTextError, depth, read_documents
-from ledger.claimed_cards import CardClaim, OfferedSlice
 from ledger.from_kubernetes import node_from_object, pod_from_object
 from ledger.ledger import Ledger
-from modes.facts import NodeFact, PodFact
+from modes.facts import NodeFact
 from modes.resource_names import ResourceNames
 from policies.model.problems import printable
 
@@ -29,25 +27,6 @@ _OF_CONTROLLER = ("GpuNode", "ResourceSlice", "ResourceClaim")
 _TEXTS = ("apiVersion", "metadata.name", "metadata.generateName", "metadata.namespace")
 _TEMPLATE = ("metadata", "spec", "spec.template", "spec.template.metadata", "spec.template.spec")
 _OBJECTS = (*_TEMPLATE, "spec.jobTemplate", *[f"spec.jobTemplate.{each}" for each in _TEMPLATE])
-
-
-@dataclass(frozen=True, slots=True)
-class Inventory:
-    """What a file says of a cluster."""
-
-    nodes: list[NodeFact]
-    pods: list[PodFact]
-    offers: list[OfferedSlice]
-    claims: list[CardClaim]
-
-    def put_into(self, ledger: Ledger) -> None:
-        """Replace the nodes and pods of a ledger, and add cards and claims."""
-        # Before the pods: quotas count these by the cards that there are.
-        for offer in self.offers:
-            ledger.put_offer(offer)
-        for claim in self.claims:
-            ledger.cards.put_claim(claim)
-        ledger.replace(self.nodes, self.pods)
 
 
 class ManifestError(ValueError):
@@ -79,8 +58,8 @@ def read_objects(file: Path) -> list[dict[str, Any]]:
     return objects
 
 
-def read_inventory(file: Path, names: ResourceNames) -> Inventory:
-    """Read an inventory, from the output of `kubectl get -o yaml`.
+def read_inventory(file: Path, names: ResourceNames) -> Ledger:
+    """Return the ledger of an inventory, from the output of `kubectl get -o yaml`.
 
     It has Nodes, and optional Pods, GpuNodes, ResourceSlices and ResourceClaims. Without any GpuNode it is
     unknown which nodes run an agent; with one, nodes without a GpuNode run none.
@@ -114,13 +93,16 @@ def read_inventory(file: Path, names: ResourceNames) -> Inventory:
     nodes, pods, reports, offers, claims = read.values()
     if not nodes:
         raise ManifestError(f"{file}: holds no Node: an inventory is what `kubectl get nodes -o yaml` prints")
+    # Without a cluster there are only reservations, so none may be dropped.
+    ledger = Ledger(most_reservations=sys.maxsize)
+    # Before the pods: quotas count these by the cards that there are.
+    for offer in offers:
+        ledger.put_offer(offer)
+    for claim in claims:
+        ledger.cards.put_claim(claim)
     by_node = {report.node: report for report in reports}
-    return Inventory(
-        [_with_agent(node, by_node.get(node.name)) for node in nodes] if reports else nodes,
-        pods,
-        offers,
-        claims,
-    )
+    ledger.replace([_with_agent(each, by_node.get(each.name)) for each in nodes] if reports else nodes, pods)
+    return ledger
 
 
 def _readers_of_controller() -> dict[str, Callable[[dict[str, Any]], Any]]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -151,19 +150,15 @@ def namespace_of(kubeconfig: Path | None, context: str | None = None) -> str:
         with contextlib.suppress(OSError):
             return POD_NAMESPACE.read_text().strip()
         return DEFAULT_NAMESPACE
-    from cli.kubernetes_yaml import UnusableTextError, read_documents  # noqa: PLC0415 see above
+    import yaml  # noqa: PLC0415 see above
 
     try:
-        [found, *_] = [*read_documents(kubeconfig.read_bytes()), None]
-    except (OSError, UnusableTextError):
-        return DEFAULT_NAMESPACE
-    found = found if isinstance(found, dict) else {}
-    wanted = found.get("current-context") if context is None else context
-    listed = found.get("contexts")
-    named = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
-    settings = next((each.get("context") for each in named if each.get("name") == wanted), None)
-    namespace = settings.get("namespace") if isinstance(settings, dict) else None
-    return namespace if isinstance(namespace, str) and namespace else DEFAULT_NAMESPACE
+        found = yaml.safe_load(kubeconfig.read_bytes())
+        wanted = found["current-context"] if context is None else context
+        [settings] = [each["context"] for each in found["contexts"] if each["name"] == wanted]
+        return settings.get("namespace") or DEFAULT_NAMESPACE
+    except (OSError, yaml.YAMLError, LookupError, TypeError, ValueError, AttributeError):
+        return DEFAULT_NAMESPACE  # who connects says what is wrong with the file
 
 
 def fail(message: str) -> NoReturn:
@@ -186,15 +181,10 @@ def read_policies(directory: Path) -> PolicySet:
 def read_ledger(policies: PolicySet, file: Path | None) -> Ledger:
     """Return a ledger with the given inventory or the demo's, or end the command with the mistake."""
     from cli.manifests import ManifestError, read_inventory  # noqa: PLC0415 see above
-    from ledger.ledger import Ledger  # noqa: PLC0415
 
     if file is None:
         typer.echo(f"inventory: {DEMO_INVENTORY.name} of the demo (use --inventory FILE for yours)", err=True)
     try:
-        found = read_inventory(file or DEMO_INVENTORY, policies.resource_names)
+        return read_inventory(file or DEMO_INVENTORY, policies.resource_names)
     except ManifestError as error:
         fail(str(error))
-    # Without a cluster there are only reservations, so none may be dropped.
-    ledger = Ledger(most_reservations=sys.maxsize)
-    found.put_into(ledger)
-    return ledger

@@ -26,18 +26,7 @@ if TYPE_CHECKING:
 
 SHARES = ("NODE", "GPU", "POD", "SHARE", "MIB USED", "PEAK", "P95", "GPU TIME")
 HOURS = ("NAMESPACE", "QUEUE", "GPU HOURS", "SINCE")
-OWNERS = (
-    "NAMESPACE",
-    "QUEUE",
-    "OWNER",
-    "PODS",
-    "HOLD",
-    "PEAK MIB",
-    "P95 MIB",
-    "GPU TIME",
-    "ENOUGH",
-    "MEASURED",
-)
+OWNERS = (*HOURS[:2], "OWNER", "PODS", "HOLD", "PEAK MIB", "P95 MIB", "GPU TIME", "ENOUGH", "MEASURED")
 ADVICE = "ENOUGH is for memory: write the next larger fraction that the policy allows"
 _NONE = "-"
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -20,59 +21,21 @@ from ledger.why import PodSummary
 from ledger.why_refused import EventSummary
 
 
-class _Status(msgspec.Struct, rename="camel"):
-    phase: str = "Pending"
-    reason: str = ""
-    message: str = ""
-    conditions: list[PodCondition] | None = None
-    container_statuses: list[ContainerStatus] | None = None
-    init_container_statuses: list[ContainerStatus] | None = None
-
-
-class _Gate(msgspec.Struct):
-    name: str
-
-
-class _Spec(msgspec.Struct, rename="camel"):
-    scheduling_gates: list[_Gate] | None = None
-
-
-class _Annotations(msgspec.Struct):
-    memory_mib: str | None = msgspec.field(default=None, name=MEMORY_MIB_ANNOTATION)
-
-
-class _Metadata(msgspec.Struct, rename="camel"):
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
-    annotations: _Annotations | None = None
-    owner_references: list[Owner] | None = None
-
-
-class _Pod(msgspec.Struct):
-    metadata: _Metadata
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-    status: _Status = msgspec.field(default_factory=_Status)
-
-
 def with_details(summary: PodSummary, data: bytes, now: datetime) -> PodSummary:
-    """Add the state of a pod to what the ledger knows of it.
-
-    Raises:
-        msgspec.MsgspecError: `data` is not a pod.
-    """
-    pod = msgspec.json.decode(data, type=_Pod)
-    metadata, status = pod.metadata, pod.status
-    refused = [
-        each for each in status.conditions or () if (each.type, each.status) == ("PodScheduled", "False")
-    ]
+    """Add the state of a pod to what the ledger knows of it; `data` is the pod as the API server sent it."""
+    pod = msgspec.json.decode(data)
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    conditions = msgspec.convert(status.get("conditions") or [], list[PodCondition])
+    refused = [each for each in conditions if (each.type, each.status) == ("PodScheduled", "False")]
+    owners = msgspec.convert(metadata.get("ownerReferences") or [], list[Owner])
     return replace(
         summary,
-        phase=status.phase,
-        is_terminating=metadata.deletion_timestamp is not None,
-        waited_seconds=_age(metadata.creation_timestamp, now),
-        memory_mib=metadata.annotations.memory_mib if metadata.annotations is not None else None,
-        owner=next((owner for owner in metadata.owner_references or () if owner.controller), None),
-        gates=tuple([gate.name for gate in pod.spec.scheduling_gates or ()]),
+        phase=status.get("phase", "Pending"),
+        is_terminating=metadata.get("deletionTimestamp") is not None,
+        waited_seconds=_age(metadata.get("creationTimestamp"), now),
+        memory_mib=(metadata.get("annotations") or {}).get(MEMORY_MIB_ANNOTATION),
+        owner=next((owner for owner in owners if owner.controller), None),
+        gates=tuple([gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]),
         scheduler_says=(refused[0].message or refused[0].reason) if refused else None,
         trouble=next(_troubles(status), None),
     )
@@ -92,11 +55,11 @@ def newest_first(events: Iterable[EventSummary]) -> list[EventSummary]:
     )
 
 
-def _troubles(status: _Status) -> Iterator[str]:
-    if status.phase == "Failed" and (status.reason or status.message):
-        yield _joined(status.reason, status.message)
-    containers = [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
-    for container in containers:
+def _troubles(status: dict[str, Any]) -> Iterator[str]:
+    if status.get("phase") == "Failed" and (said := _joined(status.get("reason"), status.get("message"))):
+        yield said
+    containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    for container in msgspec.convert(containers, list[ContainerStatus]):
         waiting, ended = container.state.waiting, container.state.terminated
         if waiting is not None and waiting.reason not in {"", "ContainerCreating", "PodInitializing"}:
             yield f"container {container.name}: {_joined(waiting.reason, waiting.message)}"
@@ -105,7 +68,7 @@ def _troubles(status: _Status) -> Iterator[str]:
             yield f"container {container.name}: {how}"
 
 
-def _joined(reason: str, message: str) -> str:
+def _joined(reason: str | None, message: str | None) -> str:
     return ": ".join(filter(None, (reason, message)))
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
+from typing import Any
 from urllib.parse import quote
-
-import msgspec
 
 from cluster.kube_client import ApiServer
 from cluster.listing import Resource, list_all
@@ -19,49 +19,11 @@ from modes.resource_kinds import ResourceKinds
 from modes.resource_names import ResourceNames
 from policies.model.pod_keys import misplaced_keys
 
+Json = dict[str, Any]
 MAX_SHOWN = 80
 """Characters of an amount or value that a user wrote."""
 NO_DEVICES = frozenset({"", "void", "none"})
 """Values for which NVIDIA's runtime gives a container no device files."""
-
-
-class _Resources(msgspec.Struct):
-    limits: dict[str, str | int | float] | None = None
-    requests: dict[str, str | int | float] | None = None
-
-
-class _Variable(msgspec.Struct):
-    name: str
-    value: str = ""
-
-
-class _Container(msgspec.Struct):
-    name: str
-    resources: _Resources = msgspec.field(default_factory=_Resources)
-    env: list[_Variable] | None = None
-
-
-class _Spec(msgspec.Struct, rename="camel"):
-    containers: list[_Container]
-    init_containers: list[_Container] | None = None
-    node_name: str | None = None
-
-
-class _Metadata(msgspec.Struct):
-    name: str
-    namespace: str = ""
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-
-
-class _Status(msgspec.Struct):
-    phase: str = "Pending"
-
-
-class _Pod(msgspec.Struct):
-    metadata: _Metadata
-    spec: _Spec
-    status: _Status = msgspec.field(default_factory=_Status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,35 +54,38 @@ async def list_uninjected(
     """
     path = "/api/v1/pods" if namespace is None else f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
     kinds = ResourceKinds(STANDARD_INDEX, None, names, frozenset())
-    reader = ObjectReader[_Pod, Uninjected | None](_Pod, partial(_uninjected, kinds=kinds), refuse)
+    reader = ObjectReader[Json, Uninjected | None](Json, partial(_uninjected, kinds=kinds), refuse)
     fields = {"labelSelector": label} if label is not None else {}
     return list(filter(None, await list_all(api, Resource("pods", path, reader, fields))))
 
 
-def _uninjected(pod: _Pod, kinds: ResourceKinds) -> Uninjected | None:
-    metadata = pod.metadata
-    if pod.status.phase in {"Succeeded", "Failed"} or INJECTED_ANNOTATION in (metadata.annotations or ()):
+def _uninjected(pod: Json, kinds: ResourceKinds) -> Uninjected | None:
+    metadata, spec = pod["metadata"], pod["spec"]
+    annotations = metadata.get("annotations") or {}
+    if pod["status"].get("phase") in {"Succeeded", "Failed"} or INJECTED_ANNOTATION in annotations:
         return None
-    why = next(_reasons(pod, kinds), None)
-    if why is None:
-        return None
-    return Uninjected(metadata.namespace, metadata.name, pod.spec.node_name, why)
+    containers = [*spec["containers"], *(spec.get("initContainers") or ())]
+    # The most important reason first.
+    reasons = chain(_without_effect(metadata.get("labels") or {}, annotations), _used(containers, kinds))
+    why = next(reasons, None)
+    found = metadata.get("namespace", ""), metadata["name"], spec.get("nodeName")
+    return Uninjected(*found, why) if why is not None else None
 
 
-def _reasons(pod: _Pod, kinds: ResourceKinds) -> Iterator[str]:
-    """Yield why a pod is listed, the most important reason first."""
-    yield from _without_effect(pod.metadata.labels or {}, pod.metadata.annotations or {})
-    containers = [*pod.spec.containers, *(pod.spec.init_containers or ())]
+def _used(containers: Sequence[Json], kinds: ResourceKinds) -> Iterator[str]:
+    """Yield which GPUs containers request, then which they are given without a request."""
     for container in containers:
-        for amounts in (container.resources.limits, container.resources.requests):
+        resources = container.get("resources") or {}
+        for amounts in (resources.get("limits"), resources.get("requests")):
             for name, amount in (amounts or {}).items():
                 kind = kinds[name]
                 if kind is not None and not kind.can_be_allowed and str(amount) != "0":
-                    yield f"container {container.name} requests {name}: {str(amount)[:MAX_SHOWN]}"
+                    yield f"container {container['name']} requests {name}: {str(amount)[:MAX_SHOWN]}"
     for container in containers:
-        for variable in container.env or ():
-            if variable.name == VISIBLE_DEVICES and variable.value not in NO_DEVICES:
-                yield f"container {container.name} has {VISIBLE_DEVICES}={variable.value[:MAX_SHOWN]}"
+        for variable in container.get("env") or ():
+            value = variable.get("value", "")
+            if variable["name"] == VISIBLE_DEVICES and value not in NO_DEVICES:
+                yield f"container {container['name']} has {VISIBLE_DEVICES}={value[:MAX_SHOWN]}"
 
 
 def _without_effect(labels: Mapping[str, str], annotations: Mapping[str, str]) -> Iterator[str]:

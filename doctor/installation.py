@@ -36,19 +36,19 @@ def controller(seen: Seen) -> Iterator[Diagnosis]:
     if lease is None:
         yield Diagnosis("failed", f"Lease {seen.namespace}/{seen.name}-controller does not exist", pods)
         return
-    if not lease.holder or lease.renewed is None:
+    if not lease.holder_identity or lease.renew_time is None:
         yield Diagnosis("failed", "no controller leads", pods)
         return
-    ago = (seen.at - lease.renewed).total_seconds()
-    if ago > lease.seconds + LATE_SECONDS:
+    ago = (seen.at - lease.renew_time).total_seconds()
+    if ago > lease.lease_duration_seconds + LATE_SECONDS:
         what = f"the leading controller has not renewed its Lease for {ago:.0f} s"
         yield Diagnosis("failed", what, f"{pods}; compare the clock of this machine")
     elif ago < -LATE_SECONDS:
         what = f"the leading controller renewed its Lease {-ago:.0f} s in the future"
         advice = "set the clocks of this machine and of the controller's node: certificates depend on them"
         yield Diagnosis("warning", what, advice)
-    if -LATE_SECONDS <= ago <= lease.seconds + LATE_SECONDS:
-        yield Diagnosis("ok", f"{lease.holder} leads")
+    if -LATE_SECONDS <= ago <= lease.lease_duration_seconds + LATE_SECONDS:
+        yield Diagnosis("ok", f"{lease.holder_identity} leads")
 
 
 def policies(seen: Seen) -> Iterator[Diagnosis]:

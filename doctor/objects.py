@@ -14,7 +14,7 @@ from doctor.seen import (
     AgentPod,
     AgentSays,
     AgentSet,
-    Lease,
+    LeaseSpec,
     LockBinding,
     LockPolicy,
     Waiting,
@@ -42,16 +42,10 @@ def served(found: Json | None) -> frozenset[str]:
     return frozenset(_at(each, "name") for each in _at(found, "resources") or ())
 
 
-def lease(found: Json | None) -> Lease | None:
-    """Return the controller's Lease."""
-    if found is None:
-        return None
-    known = {
-        "holder": _at(found, "spec", "holderIdentity"),
-        "renewed": _at(found, "spec", "renewTime"),
-        "seconds": _at(found, "spec", "leaseDurationSeconds") or 0,
-    }
-    return msgspec.convert(known, Lease)
+class StoredLease(msgspec.Struct):
+    """A Lease."""
+
+    spec: LeaseSpec
 
 
 def webhook(found: Json | None) -> WebhookEntry | None:
@@ -115,76 +109,37 @@ def agents(found: Json | None) -> AgentSet | None:
     return AgentSet(desired, current, pods)
 
 
-class _PodStatus(msgspec.Struct, rename="camel"):
-    phase: str = "Pending"
-    conditions: list[PodCondition] = []
-    init_container_statuses: list[ContainerStatus] = []
-    container_statuses: list[ContainerStatus] = []
+def component(pod: Json) -> str:
+    """Return which part of a chart a pod is; empty if it does not say."""
+    return str(_at(pod, "metadata", "labels", "app.kubernetes.io/component") or "")
 
 
-class _PodMetadata(msgspec.Struct):
-    name: str
-    labels: dict[str, str] = {}
-
-
-class _Port(msgspec.Struct, rename="camel"):
-    container_port: int
-    name: str = ""
-
-
-class _Container(msgspec.Struct):
-    ports: list[_Port] = []
-
-
-class _PodSpec(msgspec.Struct, rename="camel"):
-    node_name: str = ""
-    containers: list[_Container] = []
-
-
-class ReleasePod(msgspec.Struct):
-    """A pod of the release's namespace."""
-
-    metadata: _PodMetadata
-    spec: _PodSpec
-    status: _PodStatus = msgspec.field(default_factory=_PodStatus)
-
-    @property
-    def component(self) -> str:
-        """Which part of a chart it is; empty if it does not say."""
-        return self.metadata.labels.get("app.kubernetes.io/component", "")
-
-    @property
-    def health_port(self) -> int | None:
-        """The port of its probes and metrics."""
-        ports = (port for container in self.spec.containers for port in container.ports)
-        return next((port.container_port for port in ports if port.name == "health"), None)
-
-
-def agent_pods(release: str, found: list[ReleasePod]) -> tuple[AgentPod, ...]:
+def agent_pods(release: str, found: list[Json]) -> tuple[AgentPod, ...]:
     """Return the agent's pods; other charts may use the same label."""
     prefix = f"{release}-agent-"
-    return tuple(
-        _agent_pod(each)
-        for each in found
-        if each.component == "agent" and each.metadata.name.startswith(prefix)
-    )
+    ours = [each for each in found if component(each) == "agent" and _name(each).startswith(prefix)]
+    return tuple(map(_agent_pod, ours))
 
 
-def _agent_pod(pod: ReleasePod) -> AgentPod:
-    status = pod.status
-    is_ready = any((each.type, each.status) == ("Ready", "True") for each in status.conditions)
-    first = [each for each in map(_waiting, status.init_container_statuses) if each is not None][:1]
+def _agent_pod(pod: Json) -> AgentPod:
+    conditions = msgspec.convert(_at(pod, "status", "conditions") or [], list[PodCondition])
+    is_ready = any((each.type, each.status) == ("Ready", "True") for each in conditions)
     # A container that waits for an init container is not a problem of its own.
-    waiting = first or [each for each in map(_waiting, status.container_statuses) if each is not None]
+    waiting = _waiting(pod, "initContainerStatuses")[:1] or _waiting(pod, "containerStatuses")
     waiting += [
         Waiting("scheduler", "Unscheduled", each.message)
-        for each in status.conditions
+        for each in conditions
         if (each.type, each.status) == ("PodScheduled", "False")
     ]
-    return AgentPod(pod.metadata.name, pod.spec.node_name, is_ready, tuple(waiting))
+    return AgentPod(_name(pod), _at(pod, "spec", "nodeName") or "", is_ready, tuple(waiting))
 
 
-def _waiting(container: ContainerStatus) -> Waiting | None:
+def _waiting(pod: Json, statuses: str) -> list[Waiting]:
+    containers = msgspec.convert(_at(pod, "status", statuses) or [], list[ContainerStatus])
+    return list(filter(None, map(_waits, containers)))
+
+
+def _waits(container: ContainerStatus) -> Waiting | None:
     state, last = container.state, container.last_state.terminated
     if state.terminated is not None:
         ended = state.terminated
@@ -201,24 +156,6 @@ def _waiting(container: ContainerStatus) -> Waiting | None:
 def _last_line(text: str) -> str:
     """Return the last line of a log, in which a process says why it ends."""
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
-
-
-class _LogLine(msgspec.Struct):
-    level: str = ""
-    event: str = ""
-    error: str = ""
-
-
-def complaint(log: bytes) -> str | None:
-    """Return the last warning or error in a log of JSON lines that has a reason; None without one."""
-    for text in reversed(log.splitlines()):
-        try:
-            line = msgspec.json.decode(text, type=_LogLine)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            continue  # a line of a library, or cut off
-        if line.level in {"warning", "error"} and line.error:
-            return f"{line.event}: {line.error}"
-    return None
 
 
 def events(found: list[StoredEvent] | None) -> Mapping[tuple[str, str], str]:

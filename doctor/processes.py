@@ -10,7 +10,7 @@ from urllib.parse import quote
 from prometheus_client.parser import text_string_to_metric_families
 
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
-from doctor.objects import ReleasePod
+from doctor.objects import Json, component
 from doctor.seen import Figures, ServingPod
 from service.metrics import POLICY_INFO, POLICY_SINCE
 
@@ -32,7 +32,7 @@ MAX_PODS = 200
 
 
 async def read_processes(
-    api: ApiServer, namespace: str, release: str, pods: Iterable[ReleasePod]
+    api: ApiServer, namespace: str, release: str, pods: Iterable[Json]
 ) -> tuple[ServingPod, ...]:
     """Query the running or starting pods of webhook and controller.
 
@@ -42,20 +42,23 @@ async def read_processes(
         ApiError: the right is missing.
     """
     serving = [pod for pod in pods if _serves(pod, release)]
-    serving.sort(key=lambda pod: (pod.component, pod.metadata.name))
+    serving.sort(key=lambda pod: (component(pod), pod["metadata"]["name"]))
     return tuple(await asyncio.gather(*(_ask(api, namespace, pod) for pod in serving[:MAX_PODS])))
 
 
-def _serves(pod: ReleasePod, release: str) -> bool:
-    is_ours = pod.component in SERVING and pod.metadata.name.startswith(f"{release}-{pod.component}-")
-    return is_ours and pod.status.phase in {"Pending", "Running"}
+def _serves(pod: Json, release: str) -> bool:
+    part = component(pod)
+    is_ours = part in SERVING and pod["metadata"]["name"].startswith(f"{release}-{part}-")
+    return is_ours and pod["status"].get("phase") in {"Pending", "Running"}
 
 
-async def _ask(api: ApiServer, namespace: str, pod: ReleasePod) -> ServingPod:
-    name, port = pod.metadata.name, pod.health_port
-    if pod.status.phase != "Running" or port is None:
-        why = f"the pod is {pod.status.phase}" if port is not None else "it has no port named health"
-        return ServingPod(name, pod.component, problem=why)
+async def _ask(api: ApiServer, namespace: str, pod: Json) -> ServingPod:
+    name, phase = pod["metadata"]["name"], pod["status"]["phase"]
+    ports = (port for container in pod["spec"]["containers"] for port in container.get("ports") or ())
+    port = next((port["containerPort"] for port in ports if port.get("name") == "health"), None)
+    if phase != "Running" or port is None:
+        why = f"the pod is {phase}" if port is not None else "it has no port named health"
+        return ServingPod(name, component(pod), problem=why)
     path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}:{port}/proxy/metrics"
     try:
         text = await api.request("GET", path, seconds=ANSWER_SECONDS, accept="text/plain")
@@ -63,12 +66,12 @@ async def _ask(api: ApiServer, namespace: str, pod: ReleasePod) -> ServingPod:
     except ApiError as error:
         if error.status == HTTPStatus.FORBIDDEN:
             raise
-        return ServingPod(name, pod.component, problem=f"no answer: {error}")
+        return ServingPod(name, component(pod), problem=f"no answer: {error}")
     except (ValueError, *TRANSPORT_ERRORS) as error:
-        return ServingPod(name, pod.component, problem=f"no answer: {str(error) or type(error).__name__}")
+        return ServingPod(name, component(pod), problem=f"no answer: {str(error) or type(error).__name__}")
 
 
-def _of_metrics(pod: ReleasePod, text: str) -> ServingPod:
+def _of_metrics(pod: Json, text: str) -> ServingPod:
     """Read a process's policies and figures from its metrics.
 
     Raises:
@@ -83,8 +86,8 @@ def _of_metrics(pod: ReleasePod, text: str) -> ServingPod:
             elif not sample.labels or sample.labels.keys() == {"driver"}:
                 values[sample.name] = values.get(sample.name, 0) + sample.value
     return ServingPod(
-        pod.metadata.name,
-        pod.component,
+        pod["metadata"]["name"],
+        component(pod),
         digest,
         values.get(POLICY_SINCE),
         problem=None if digest is not None else "it serves no policies",

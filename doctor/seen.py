@@ -60,12 +60,12 @@ def known(read: Read[Value] | NotRead, otherwise: Value) -> Value:
     return read.value if isinstance(read, Read) else otherwise
 
 
-class Lease(msgspec.Struct, frozen=True, kw_only=True):
-    """The controller's Lease."""
+class LeaseSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Who holds the controller's Lease."""
 
-    holder: str | None
-    renewed: datetime | None
-    seconds: int
+    holder_identity: str | None = None
+    renew_time: datetime | None = None
+    lease_duration_seconds: int = 0
     """Seconds that it is valid after a renewal."""
 
 
@@ -244,7 +244,7 @@ class Seen:
     """The only node to check; None for all."""
     served: Read[frozenset[str]] | NotRead
     """Resources of our API group."""
-    lease: Read[Lease | None] | NotRead
+    lease: Read[LeaseSpec | None] | NotRead
     policies: Read[StoredPolicies] | NotRead
     processes: Read[tuple[ServingPod, ...]] | NotRead
     """Pods of webhook and controller."""
@@ -258,8 +258,6 @@ class Seen:
     """Names of ServiceAccounts in the release's namespace that belong to the second lock."""
     agents: Read[AgentSet | None] | NotRead
     agent_pods: Read[tuple[AgentPod, ...]] | NotRead
-    agent_logs: Read[Mapping[str, str]] | NotRead
-    """The last complaint in the log of agents that run and report nothing, by node."""
     events: Read[Mapping[tuple[str, str], str]] | NotRead
     """The last warning about a DaemonSet or pod of the release's namespace, by kind and name."""
     nodes: Read[tuple[SeenNode, ...]] | NotRead

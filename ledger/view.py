@@ -10,7 +10,7 @@ from typing import Literal
 from kube.names import GPU_PRODUCT_LABEL
 from ledger.accounts import Claim, ClaimKey, NodeAccount
 from ledger.card_view import CardView
-from modes.units import POOL, Unit, index_of, unit_name, unit_of, unit_order
+from modes.units import POOL, Profile, Unit, index_of, profile_of_product, unit_name, unit_of, unit_order
 
 MAX_SHARES = 512
 """Shares of one node that are listed, equally many for each GPU: at most 300 KB of JSON."""
@@ -117,6 +117,11 @@ class NodeView:
     cards: tuple[CardView, ...] = ()
     """Cards that DRA drivers offer of it; a GPU that a device plugin offers too is also in `gpus`."""
 
+    def profile_of(self, gpu: GpuView) -> Profile | None:
+        """Return the profile of MIG instances, also of those of a pool; None for slices."""
+        unit = profile_of_product(self.product or "") if gpu.unit is POOL else gpu.unit
+        return unit if isinstance(unit, Profile) else None
+
     @property
     def used(self) -> int:
         """Allocated slices of all GPUs."""
@@ -141,6 +146,12 @@ class PendingView:
     """For MIG instances their number; 0 for a pod that claims cards from a DRA driver."""
     on_each: tuple[int, ...] = ()
     """Slices on each of `indices`, if they differ."""
+
+    @property
+    def profile(self) -> str:
+        """Profile of the MIG instance for which it waits; empty for slices."""
+        units = map(unit_of, self.indices)
+        return next((unit.name for unit in units if isinstance(unit, Profile)), "")
 
 
 @dataclass(frozen=True, slots=True)

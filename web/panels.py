@@ -16,7 +16,6 @@ from ledger.messages import DenialCount
 from ledger.placement_request import Quota
 from ledger.totals import CardTotals
 from ledger.view import PendingView
-from modes.units import Profile, unit_of
 from web.source import About, AdmittedPod, PageSource, UnlimitedPrograms, WaitingReason, id_of
 
 KEPT_SECONDS = 1.0
@@ -140,8 +139,6 @@ class PanelMaker:
             pod = AdmittedPod(pending.name, self._about.created(namespace, pending.name))
         else:
             why, pod = _NO_ROOM, self._about.admitted(pending.name)
-        units = map(unit_of, pending.indices)
-        profile = next((unit.name for unit in units if isinstance(unit, Profile)), "")
         return WaitingRow(
             namespace,
             pod.name,
@@ -151,7 +148,7 @@ class PanelMaker:
             why.text,
             pod.created,
             queue,
-            profile,
+            pending.profile,
             "" if pending.kind == "pod" else id_of(pending.name),
             why.place,
         )

@@ -11,7 +11,6 @@ from ledger.card_view import CardShare, CardView
 from ledger.use import PodUses, ShareUse
 from ledger.view import GpuView, Holding, NodeView
 from modes.mig_profiles import card_of_product
-from modes.units import POOL, Profile, profile_of_product
 from web.source import About, AdmittedPod, NodeNotes, id_of
 
 OTHER = "other"
@@ -110,26 +109,14 @@ class _Known:
     notes: NodeNotes
 
 
-def _profile(view: NodeView, gpu: GpuView) -> Profile | None:
-    """Return the profile of MIG instances; None for a GPU or for all GPUs."""
-    unit = profile_of_product(view.product or "") if gpu.unit is POOL else gpu.unit
-    return unit if isinstance(unit, Profile) else None
-
-
-def _size(view: NodeView, gpu: GpuView, profile: Profile | None) -> tuple[int, int]:
-    """Return MiB, and into how many slices they are divided; for MIG instances, those of one instance."""
-    if profile is not None:
-        return profile.mib(card_of_product(view.product or "")), 1
-    return gpu.memory_mib or view.gpu_mib or 0, max(1, view.slices_per_gpu)
-
-
 def _cell(view: NodeView, gpu: GpuView, known: _Known) -> GpuCell:
-    profile = _profile(view, gpu)
-    size = _size(view, gpu, profile)
-    shares = [_share(share, gpu.index, size, known) for share in gpu.shares]
+    profile, node_mib = view.profile_of(gpu), view.gpu_mib or 0
+    index, name, mib, parts = gpu.index, "", gpu.memory_mib or node_mib, max(1, view.slices_per_gpu)
+    if profile is not None:
+        index, name, mib, parts = None, profile.name, profile.mib(card_of_product(view.product or "")), 1
+    shares = [_share(share, gpu.index, (mib, parts), known) for share in gpu.shares]
     if (rest := gpu.unlisted) is not None:
-        shares.append(HeldShare(OTHER, rest.used, mib=size[0] * rest.used // size[1], pods=rest.count))
-    index, name = (gpu.index, "") if profile is None else (None, profile.name)
+        shares.append(HeldShare(OTHER, rest.used, mib=mib * rest.used // parts, pods=rest.count))
     return GpuCell(
         gpu.capacity,
         index,
@@ -138,7 +125,7 @@ def _cell(view: NodeView, gpu: GpuView, known: _Known) -> GpuCell:
         gpu.over,
         tuple(shares),
         unhealthy=index in known.notes.unhealthy,
-        mib=size[0] if profile is None and size[0] != (view.gpu_mib or 0) else 0,
+        mib=mib if profile is None and mib != node_mib else 0,
     )
 
 
@@ -173,25 +160,14 @@ def _claimed(share: CardShare, uuid: str, known: _Known) -> HeldShare:
 
 
 def _share(share: Holding, index: int | None, size: tuple[int, int], known: _Known) -> HeldShare:
-    mib, per_gpu = size
-    namespace = share.namespace
-    is_pod = share.kind != "reservation"
-    pod = (
-        AdmittedPod(share.name, known.about.created(namespace, share.name))
-        if is_pod
-        else known.about.admitted(share.name)
-    )
-    return HeldShare(
-        share.kind,
-        share.slices,
-        namespace,
-        pod.name,
-        share.queue,
-        mib * share.slices // per_gpu,
-        pod.created,
-        id="" if is_pod else id_of(share.name),
-        **_use_of(known.use.of(namespace, share.name, index) if is_pod else None),
-    )
+    (mib, per_gpu), about, namespace = size, known.about, share.namespace
+    told: dict[str, Any] = {"id": id_of(share.name)}
+    pod = about.admitted(share.name)
+    if share.kind != "reservation":
+        pod = AdmittedPod(share.name, about.created(namespace, share.name))
+        told = _use_of(known.use.of(namespace, share.name, index))
+    part = mib * share.slices // per_gpu
+    return HeldShare(share.kind, share.slices, namespace, pod.name, share.queue, part, pod.created, **told)
 
 
 def _use_of(use: ShareUse | None) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,13 +13,7 @@ import msgspec
 import typer
 
 from cli.cluster import ask
-from cli.options import (
-    ContextOption,
-    GpuResourceOption,
-    KubeconfigOption,
-    fail,
-    resource_names_of,
-)
+from cli.options import ContextOption, GpuResourceOption, KubeconfigOption, fail, resource_names_of
 from cli.printing import say
 from kube.cordon import indices_of, written
 from kube.dra import DRIVER
@@ -35,7 +29,6 @@ GpuArgument = Annotated[
     list[int] | None,
     typer.Argument(metavar="[GPU]...", min=0, max=999, show_default="all of the node", help="Their numbers."),
 ]
-ATTEMPTS = 3
 _CARD = re.compile(r"gpu-([0-9]{1,3})", re.ASCII)
 """Devices of the agent (agent/dra/resource_slice.py)."""
 
@@ -70,44 +63,38 @@ def uncordon(
 def _change(
     server: tuple[Path | None, str | None], node: str, gpus: list[int] | None, resource: str, *, out: bool
 ) -> None:
-    names = resource_names_of(resource)
-
-    async def write(api: ApiServer) -> frozenset[int]:
-        return await _write(api, node, names, lambda found, there: _after(found, gpus, there, node, out=out))
-
-    after = ask(*server, write, f"node {node} cannot be changed")
-    if after:
-        say(
-            f"node {node}: no new pods on GPU {', '.join(map(str, sorted(after)))}; those that run there stay"
-        )
+    write = partial(_write, node=node, names=resource_names_of(resource), gpus=gpus, out=out)
+    if after := ask(*server, write, f"node {node} cannot be changed"):
+        listed = ", ".join(map(str, sorted(after)))
+        say(f"node {node}: no new pods on GPU {listed}; those that run there stay")
     else:
         say(f"node {node}: new pods on every GPU")
 
 
 async def _write(
-    api: ApiServer,
-    node: str,
-    names: ResourceNames,
-    change: Callable[[dict[str, Any], set[int]], frozenset[int]],
+    api: ApiServer, node: str, names: ResourceNames, gpus: list[int] | None, *, out: bool
 ) -> frozenset[int]:
-    """Update the node's cordoned GPUs, based on its current annotation, and return them."""
+    """Change the node's cordoned GPUs, based on its current annotation, and return them."""
     # Here and not above: the other subcommands must start without the Kubernetes client.
     from cluster.kube_client import MERGE_PATCH, ApiError  # noqa: PLC0415
 
-    path = f"/api/v1/nodes/{quote(node, safe='')}"
-    for attempt in range(ATTEMPTS):
-        found = msgspec.json.decode(await api.request("GET", path), type=dict[str, Any])
+    path, tries = f"/api/v1/nodes/{quote(node, safe='')}", 3
+    while True:
+        found = msgspec.json.decode(await api.request("GET", path))
         there = {index for index, _ in slices_by_index(found["status"].get("capacity") or {}, names)}
-        after = change(found, there or await _numbers_of_cards(api, node))
+        after = _after(found, gpus, there or await _numbers_of_cards(api, node), node, out=out)
+        changed = {CORDON_ANNOTATION: written(after) if after else None}
+        version = found["metadata"].get("resourceVersion", "")
+        body = {"metadata": {"resourceVersion": version, "annotations": changed}}
         try:
-            await api.request("PATCH", path, body=_patch(found, after), content_type=MERGE_PATCH)
+            await api.request("PATCH", path, body=body, content_type=MERGE_PATCH)
         except ApiError as error:
             # The node was changed in between: read it again.
-            if error.status != HTTPStatus.CONFLICT or attempt == ATTEMPTS - 1:
+            tries -= 1
+            if error.status != HTTPStatus.CONFLICT or not tries:
                 raise
         else:
             return after
-    raise AssertionError("the last attempt returns or raises")
 
 
 async def _numbers_of_cards(api: ApiServer, node: str) -> set[int]:
@@ -132,9 +119,3 @@ def _after(
     if absent := sorted(set(gpus or ()) - there):
         fail(f"node {node} has no GPU {absent[0]}: it has {written(there)}")
     return before | set(gpus or there)
-
-
-def _patch(found: dict[str, Any], after: frozenset[int]) -> dict[str, Any]:
-    value = written(after) if after else None
-    version = found["metadata"].get("resourceVersion", "")
-    return {"metadata": {"resourceVersion": version, "annotations": {CORDON_ANNOTATION: value}}}

@@ -87,7 +87,7 @@ def _problem(policy: EffectivePolicy, *, agent: bool) -> str | None:
             f"limiter nvidia-driver of policy {policy.name} works with CDI only, which is off for names of"
             " single GPUs; use resources.mode pooled, or another limiter"
         )
-    return mode.operator_problem() if mode.is_claimed or not agent else None
+    return None if agent and mode.counts_slices else mode.operator_problem()
 
 
 def _placeholders(

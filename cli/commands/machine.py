@@ -34,6 +34,7 @@ def ledger(
     # Here and not above: help does not wait for the screen's code.
     from cli.ledger_filter import Filter  # noqa: PLC0415
     from cli.ledger_screen import show  # noqa: PLC0415
+    from ledger.ledger import Ledger  # noqa: PLC0415
 
     store, _ = open_store(state)
 
@@ -44,7 +45,9 @@ def ledger(
             fail(str(error))
         if machine is None:
             fail("`machine run` was never started with this folder of tasks")
-        return machine.ledger(running, waiting).view()
+        made = Ledger()
+        machine.write_to(made, running, waiting)
+        return made.view()
 
     show(read, Filter(queue=queue, free=free), output, watch=watch)
 

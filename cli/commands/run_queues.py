@@ -76,11 +76,7 @@ def run_queues(  # noqa: PLR0913 each is an option of the command
     policy: Annotated[str, typer.Option(metavar="NAME", help="Policy with shares and limiter.")] = "default",
     limiter_library: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            show_default="where the limiter says, if it is there",
-            help="The limiter's library on this machine.",
-        ),
+        typer.Option(metavar="FILE", show_default="none", help="The limiter's library on this machine."),
     ] = None,
     runtime: Annotated[
         str | None,
@@ -117,7 +113,6 @@ def run_queues(  # noqa: PLR0913 each is an option of the command
     killed; the next start adopts them.
     """
     # Here and not above: the other subcommands must start without policies and driver.
-    from agent.nvml import Nvml  # noqa: PLC0415
     from baremetal.process import CannotRunError, RunnerOptions, run_machine  # noqa: PLC0415
     from baremetal.queues import read_gpus, read_queues  # noqa: PLC0415
     from service.log import configure_logging  # noqa: PLC0415
@@ -137,7 +132,7 @@ def run_queues(  # noqa: PLR0913 each is an option of the command
             clearml=clearml,
             page_port=page_port,
         )
-        run_machine(options, Nvml)
+        run_machine(options)
     except (CannotRunError, ValueError) as error:
         fail(str(error))
 

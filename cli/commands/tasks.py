@@ -62,14 +62,21 @@ def logs(
 
     store, folder = open_store(state)
     offset, attempt = 0, 0
+    task = _known(store, number)
+    if follow and task.state == "waiting":
+        turn = f"for its turn in queue {task.submission.queue}"
+        say(
+            f"task {number} waits {turn if is_running(folder) else 'until `machine run` is started'}",
+            err=True,
+        )
     while True:
-        task = _known(store, number)
         if task.attempt != attempt:
             offset, attempt = 0, task.attempt
         offset = _print(attempt_folder(folder, task) / LOG, offset)
         if not follow or task.state in OVER:
             break
         time.sleep(FOLLOW_SECONDS)
+        task = _known(store, number)
     if task.note:
         say(f"task {number}: {task.note}", err=True)
 

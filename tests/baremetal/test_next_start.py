@@ -11,7 +11,6 @@ from tests.effort import examples
 
 
 def indices(start):
-    """Numbers of the cards of a start."""
     return tuple(card.index for card in start.cards)
 
 
@@ -103,10 +102,14 @@ def test_tasks_of_a_queue_start_in_their_order_and_nothing_waits_that_has_room(c
         for task in [task for task in running if random.random() < 0.4]:
             running.remove(task)
             box.release(task)
+        lost = {index for index in range(count) if random.random() < 0.2}
+        box.lose(*lost)
         for start in start_all(queues, waiting, box):
             running.append(start.task)
             order[start.queue.name].append(start.task)
-        free = box.free().values()
+            assert lost.isdisjoint(indices(start))
+        assert min(box.free().values()) >= 0, "a card is over full"
+        free = [slices for index, slices in box.free().items() if index not in lost]
         for queue in queues:
             if waiting[queue.name]:
                 assert sum(each >= queue.fraction.slices_on_each for each in free) < queue.fraction.gpus

@@ -36,55 +36,41 @@ def test_a_share_is_a_number_however_many_zeros_it_has(text, slices):
 
 
 @pytest.mark.parametrize(
-    "share",
-    ["1.25", "0", "0.3", "0.1", "-1", "1e0", "nan", ".5", "\u0660.5", "0.5000000000000000000"],
+    "share", ["1.25", "0", "0.3", "0.1", "-1", "1e0", "nan", ".5", "\u0660.5", "0.5000000000000000000"]
 )
 def test_a_share_that_is_neither_of_the_policy_nor_whole_is_refused_with_what_to_write(share):
-    with pytest.raises(ValueError, match='queue "x" asks for') as raised:
+    with pytest.raises(ValueError, match=f'queue "x" asks for .*: {ADVICE}$'):
         served(f"x={share}")
-    assert str(raised.value).endswith(ADVICE)
-    assert len(str(raised.value)) < 200
 
 
-@pytest.mark.parametrize("text", ["half", "half=", "=0.5", "a\n=0.5", "\udcff=1"])
-def test_a_queue_needs_a_name_and_a_share_and_is_refused_in_one_line(text):
-    with pytest.raises(ValueError, match="must be NAME=SHARE") as raised:
-        served(text)
-    assert str(raised.value).isprintable() or "\udcff" in text
-    assert len(str(raised.value)) < 200
+NO_QUEUES = ["half", "half=", "=0.5", "a\n=0.5", "\udcff=1", "--gpus=1", "-x=0.5"]
 
 
 @pytest.mark.parametrize(
     ("texts", "said"),
     [
         (["x=1.25"], f'queue "x" asks for 1.25: {ADVICE}'),
-        (["--gpus=1"], '--queue "--gpus=1" must be NAME=SHARE'),
-        (["-x=0.5"], '--queue "-x=0.5" must be NAME=SHARE'),
+        *(([text], "must be NAME=SHARE") for text in NO_QUEUES),
         (["half=0.5,quarter=0.25"], "write blanks between queues, such as a=0.5 b=1"),
         (["x=0\n5"], "asks for 0\\n5: use"),
         (["a=1", "b=1", "a=0.5"], '--queue names "a" twice'),
-        ([], "name a queue"),
     ],
 )
 def test_queues_that_cannot_be_served_are_refused_in_one_line(texts, said):
     with pytest.raises(ValueError, match=re.escape(said)) as raised:
         served(*texts)
-    assert str(raised.value).isprintable()
+    assert str(raised.value).isprintable() or "\udcff" in texts[0]
+    assert len(str(raised.value)) < 200
 
 
-def test_a_name_may_hold_spaces_and_equal_signs():
-    assert [each.name for each in served("my queue=1", "a=b=0.5")] == ["my queue", "a=b"]
-
-
-def test_an_image_belongs_to_a_queue_that_is_served():
-    [queue] = served("a=1", images={"a": "busybox"})
-    assert queue.image == "busybox"
+def test_a_name_may_hold_spaces_and_equal_signs_and_an_image_belongs_to_a_queue_that_is_served():
+    found = served("my queue=1", "a=b=0.5", images={"a=b": "busybox"})
+    assert [(each.name, each.image) for each in found] == [("my queue", None), ("a=b", "busybox")]
     with pytest.raises(ValueError, match='--image names queue "b"'):
         served("a=1", images={"b": "busybox"})
 
 
 def given(gpus, wanted, before=None):
-    """Numbers that the driver has for the cards that are given."""
     return [card.index for card in chosen(gpus, wanted, numbers_of(gpus, before or {}))]
 
 
@@ -93,11 +79,21 @@ def test_all_cards_are_given_but_those_in_mig_mode():
     assert given((first, replace(second, mig=True), third), None) == [0, 2]
 
 
-def test_a_card_that_is_not_there_is_refused_with_those_that_are():
-    with pytest.raises(ValueError, match="--gpus names 2, which the driver does not list: it has 0, 1"):
-        given(cards(2), (0, 1, 2, 3))
-    with pytest.raises(ValueError, match="it has no card"):
-        given((), (0,))
+IN_MIG = (replace(cards(1)[0], mig=True),)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "wanted", "said"),
+    [
+        (cards(2), (0, 1, 2, 3), "--gpus names 2, which the driver does not list: it has 0, 1"),
+        ((), (0,), "it has no card"),
+        (IN_MIG, (0,), "--gpus names 0, which is in MIG mode"),
+        (IN_MIG, None, "no usable card"),
+    ],
+)
+def test_cards_that_cannot_be_given_are_refused(gpus, wanted, said):
+    with pytest.raises(ValueError, match=said):
+        given(gpus, wanted)
 
 
 BEFORE = {card.index: card.uuid for card in cards(4)}
@@ -116,11 +112,3 @@ def test_numbers_are_the_drivers_again_when_there_is_a_new_card_or_all_are_there
     assert numbers_of(swapped, {0: "GPU-0", 1: "GPU-1"}) == {0: "GPU-1", 1: "GPU-0"}
     replaced = (first, replace(second, uuid="GPU-new"))
     assert numbers_of(replaced, BEFORE) == {0: "GPU-0", 1: "GPU-new"}
-
-
-def test_a_named_card_in_mig_mode_is_refused_and_so_is_a_machine_without_cards():
-    [card] = cards(1)
-    with pytest.raises(ValueError, match="--gpus names 0, which is in MIG mode"):
-        given((replace(card, mig=True),), (0,))
-    with pytest.raises(ValueError, match="no usable card"):
-        given((replace(card, mig=True),), None)

@@ -12,7 +12,7 @@ from agent.shares import RefusedError
 from baremetal.attempt import Attempt
 from baremetal.job import MARK, JobFile
 from baremetal.machine import Machine
-from baremetal.runner import RETRY_SECONDS, Runner, attempt_folder, identity
+from baremetal.runner import RETRY_SECONDS, Runner, attempt_folder
 from baremetal.store import TaskStore
 from baremetal.supervisor import stat_of
 from baremetal.task import OVER
@@ -37,30 +37,28 @@ class Box:
 
     def start(self, *queues, count=1):
         """A runner as after a start; one of before is forgotten, as if it was killed."""
-        machine = Machine(
-            name="box", cards=self.cards or cards(count), slices_per_gpu=8, queues=served(*queues)
-        )
-        self.runner = Runner(
-            self.store,
-            machine,
-            self.folder,
-            lambda task, attempt: self.job(task, attempt.mark),
-            lambda: self.now,
-        )
+        given = {"cards": self.cards or cards(count), "queues": served(*queues)}
+        machine = Machine(name="box", slices_per_gpu=8, **given)
+        job_of = lambda task, attempt: self.job(task, attempt.mark)  # noqa: E731
+        self.runner = Runner(self.store, machine, self.folder, job_of, lambda: self.now)
         self.runners.append(self.runner)
         self.runner.adopt()
         self.runner.step(self.faults)
 
     def free(self):
-        """Free slices, as the runner counts them."""
         return self.runner._machine.free(self.runner._running.values())
 
     def attempt(self, task):
-        mark = f"{identity(self.folder)}/{task.number}/{task.attempt}"
-        return Attempt(attempt_folder(self.folder, task), mark)
+        return self.runner._attempt(task)
 
     def submit(self, queue, *command):
         return self.store.submit(submission(queue, *command), time.time())
+
+    def run(self, *command, queue="a=1"):
+        """Submit a command, and start a runner for it; return the task's number."""
+        number = self.submit("a", *command)
+        self.start(queue)
+        return number
 
     def states(self, *numbers):
         return [self.store.task(number).state for number in numbers]
@@ -68,10 +66,6 @@ class Box:
     def turn(self):
         """One turn of the process's loop, after every pause of a queue."""
         self.now += RETRY_SECONDS
-        self.look()
-
-    def look(self):
-        """One turn of the process's loop; another process's change is told by hand."""
         self.runner.step(self.faults)
 
     def until_over(self, *numbers):
@@ -94,7 +88,6 @@ def box(tmp_path):
 
 
 def kill(attempt):
-    """Kill a supervisor and what it supervises."""
     if attempt.state() == "running":
         os.kill(pid_of(attempt), signal.SIGKILL)
         return False
@@ -102,15 +95,14 @@ def kill(attempt):
 
 
 def pid_of(attempt):
-    """The supervisor of an attempt that has begun."""
     return json.loads((attempt.folder / "begun").read_bytes())["pid"]
 
 
 def begun(box, number):
     """Wait until a task's attempt has begun, and return its supervisor's pid."""
-    task = box.store.task(number)
-    eventually((attempt_folder(box.folder, task) / "begun").exists, "the begin")
-    return pid_of(box.attempt(task))
+    attempt = box.attempt(box.store.task(number))
+    eventually((attempt.folder / "begun").exists, "the begin")
+    return pid_of(attempt)
 
 
 def test_tasks_run_and_their_ends_are_noted(box):
@@ -139,8 +131,7 @@ def test_a_runner_that_is_killed_loses_nothing_and_the_next_one_goes_on(box):
 
 
 def test_what_ended_while_no_runner_was_there_is_noted(box):
-    number = box.submit("a", "sh", "-c", "exit 7")
-    box.start("a=1")
+    number = box.run("sh", "-c", "exit 7")
     pid = begun(box, number)
     eventually(lambda: stat_of(pid) is None, "the end")
     wrote = json.loads((attempt_folder(box.folder, box.store.task(number)) / "exit.json").read_bytes())
@@ -151,13 +142,11 @@ def test_what_ended_while_no_runner_was_there_is_noted(box):
 
 @pytest.mark.parametrize("wait", [False, True])
 def test_a_runner_that_was_killed_between_its_note_and_the_start_runs_the_task_once(box, tmp_path, wait):
-    """The note is made; the supervisor was not started, or it is slow and comes too late."""
     number = box.submit("a", "sh", "-c", f"echo ran >> {tmp_path}/ran")
     box.job = lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
         box.start("a=1")
     task = box.store.task(number)
-    del box.job
     box.job = lambda task, mark: JobFile(command=task.submission.command, folder="/", env=dict(os.environ))
     late = box.attempt(task)
     box.start("a=1")
@@ -169,8 +158,7 @@ def test_a_runner_that_was_killed_between_its_note_and_the_start_runs_the_task_o
 
 
 def test_a_task_whose_supervisor_was_killed_is_reported_and_not_run_again(box, tmp_path):
-    number = box.submit("a", "sh", "-c", f"echo ran >> {tmp_path}/ran; exec sleep 1000")
-    box.start("a=1")
+    number = box.run("sh", "-c", f"echo ran >> {tmp_path}/ran; exec sleep 1000")
     pid = begun(box, number)
     eventually((tmp_path / "ran").exists, "the command runs")
     os.kill(pid, signal.SIGKILL)
@@ -182,8 +170,7 @@ def test_a_task_whose_supervisor_was_killed_is_reported_and_not_run_again(box, t
 
 
 def test_slices_are_free_only_when_nothing_of_the_task_runs_any_more(box, monkeypatch):
-    number = box.submit("a", "sleep", "1000")
-    box.start("a=1")
+    number = box.run("sleep", "1000")
     swept = []
     monkeypatch.setattr(Attempt, "sweep", lambda _: swept.append(1) or len(swept) > 2)
     pid = begun(box, number)
@@ -204,7 +191,7 @@ def test_a_start_that_never_began_has_its_queue_wait_and_no_other(box, monkeypat
         box.start("a=1", "b=1")
         box.runner._supervisors[first].wait()
     other = box.submit("b", "true")
-    eventually(lambda: box.look() or box.states(other) == ["succeeded"], "the other queue")
+    eventually(lambda: box.runner.step({}) or box.states(other) == ["succeeded"], "the other queue")
     assert box.states(first, second) == ["waiting", "waiting"]
     assert [box.store.task(each).attempt for each in (first, second)] == [2, 1]
     assert box.store.task(first).note == f"it did not begin: see {box.folder}/tasks/{first}/1/log"
@@ -231,13 +218,12 @@ def test_a_task_waits_while_the_machine_cannot_start_it(box):
         raise OSError(28, "No space left on device")
 
     job, box.job = box.job, broken
-    number = box.submit("a", "true")
-    box.start("a=1")
-    for attempt in range(2, 6):
+    number = box.run("true")
+    for _ in range(3):
         box.turn()
-        assert (box.states(number), box.store.task(number).attempt) == (["waiting"], attempt)
-        assert box.store.task(number).note == "it could not be started: [Errno 28] No space left on device"
-        box.turn()
+    task = box.store.task(number)
+    assert (task.state, task.attempt) == ("waiting", 3)
+    assert task.note == "it could not be started: [Errno 28] No space left on device"
     box.job = job
     box.until_over(number)
     assert (box.states(number), box.store.task(number).note) == (["succeeded"], "")
@@ -255,8 +241,7 @@ def test_nothing_starts_on_a_disk_that_is_full_and_what_waits_keeps_its_attempt(
 
 
 def test_cancelling_a_task_that_runs_ends_it_also_after_a_restart(box):
-    number = box.submit("a", "sleep", "1000")
-    box.start("a=1")
+    number = box.run("sleep", "1000")
     begun(box, number)
     assert box.store.cancel(number, time.time()) == "running"
     box.start("a=1")
@@ -266,26 +251,22 @@ def test_cancelling_a_task_that_runs_ends_it_also_after_a_restart(box):
 
 def test_a_log_that_is_too_long_is_emptied_and_goes_on(box, monkeypatch):
     monkeypatch.setattr("baremetal.runner.MAX_LOG_BYTES", 100)
-    number = box.submit(
-        "a", "sh", "-c", f"seq 100; until [ -e {box.folder}/go ]; do sleep 0.01; done; echo end"
-    )
-    box.start("a=0.125")
+    number = box.run("sh", "-c", f"seq 100; until [ -e {box.folder}/go ]; do sleep 0.01; done; echo end")
     log = attempt_folder(box.folder, box.store.task(number)) / "log"
     eventually(lambda: b"100" in log.read_bytes(), "the long log")
-    box.look()
+    box.runner.step({})
     (box.folder / "go").touch()
     box.until_over(number)
     assert log.read_text() == "fraction-injector: the log was too long, and was emptied\nend\n"
 
 
-def test_a_lost_card_gets_no_tasks_and_those_on_it_are_reported(box):
+def test_a_lost_card_gets_no_tasks_until_it_is_back_and_those_on_it_go_on(box):
     first = box.submit("a", "sleep", "1000")
     box.start("a=1", count=2)
     [index] = box.store.task(first).indices
     box.faults = {f"GPU-{index}": f"GPU {index} is out of service: it does not answer"}
     second, third = box.submit("a", "sleep", "1000"), box.submit("a", "true")
     box.turn()
-    assert box.store.task(first).note == f"GPU {index} is out of service: it does not answer"
     assert box.states(first, second, third) == ["running", "running", "waiting"]
     assert box.store.task(second).indices == (1 - index,)
     box.store.cancel(first, time.time())

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from baremetal import supervisor
-from baremetal.supervisor import BEGUN, EXIT, JOB, take
+from baremetal.supervisor import BEGUN, EXIT, JOB
 from testbed.process import eventually
 
 SHORTER = {
@@ -33,7 +33,6 @@ def impatient(tmp_path_factory):
 
 @pytest.fixture
 def start(tmp_path):
-    """Start a supervisor for a command in this folder."""
     started = []
 
     def start(*command, cleanup=(), env=None, folder="/", program=supervisor.__file__):
@@ -56,28 +55,24 @@ def start(tmp_path):
 
 
 def code(tmp_path):
-    """The exit code that it wrote."""
     return json.loads((tmp_path / EXIT).read_text())["code"]
 
 
 def shell(text):
-    """A command."""
     return "sh", "-c", text
 
 
 def pids(file, count=1):
     """Wait for numbers that a command writes into a file."""
-    return eventually(
-        lambda: found if len(found := [int(each) for each in _words(file)]) == count else None, "pids"
-    )
 
+    def found():
+        numbers = list(map(int, file.read_text().split())) if file.exists() else []
+        return numbers if len(numbers) == count else None
 
-def _words(file):
-    return Path(file).read_text().split() if Path(file).exists() else []
+    return eventually(found, "pids")
 
 
 def is_alive(pid):
-    """Whether a process runs."""
     return supervisor.stat_of(pid) is not None
 
 
@@ -110,13 +105,7 @@ def test_of_many_that_start_at_once_one_runs(start, tmp_path):
     for process in [start(*command) for _ in range(8)]:
         process.wait()
     assert (tmp_path / "ran").read_text() == "ran\n"
-
-
-def test_the_right_is_taken_once_and_leaves_no_other_files(tmp_path):
-    assert take(tmp_path, {"pid": 1})
-    assert not take(tmp_path, {"pid": 2})
-    assert json.loads((tmp_path / BEGUN).read_text()) == {"pid": 1}
-    assert [each.name for each in tmp_path.iterdir()] == [BEGUN]
+    assert {each.name for each in tmp_path.iterdir()} == {BEGUN, EXIT, JOB, "log", "ran"}
 
 
 def test_what_the_command_leaves_behind_ends_with_it_also_in_sessions_of_its_own(start, tmp_path):
@@ -140,13 +129,9 @@ def test_sigterm_ends_the_command_which_may_clean_up(start, tmp_path):
     assert "bye" in (tmp_path / "log").read_text()
 
 
-def deaf(tmp_path):
-    """A command that ignores SIGTERM."""
-    return shell(f"trap '' TERM; echo $$ > {tmp_path}/pids; while :; do sleep 0.1; done")
-
-
 def test_asking_again_does_not_put_the_end_of_a_command_off(start, tmp_path, impatient):
-    process = start(*deaf(tmp_path), program=impatient)
+    deaf = shell(f"trap '' TERM; echo $$ > {tmp_path}/pids; while :; do sleep 0.1; done")
+    process = start(*deaf, program=impatient)
     pids(tmp_path / "pids")
 
     def ask():
@@ -169,18 +154,12 @@ def test_the_command_ends_with_a_supervisor_that_is_killed(start, tmp_path):
 def test_a_container_is_removed_before_the_end_is_written(start, tmp_path):
     cleanup = shell(f"test ! -e {tmp_path}/{EXIT} && echo removed > {tmp_path}/removed")
     start("true", cleanup=cleanup).wait()
-    assert (tmp_path / "removed").read_text() == "removed\n"
-    assert code(tmp_path) == 0
+    assert ((tmp_path / "removed").read_text(), code(tmp_path)) == ("removed\n", 0)
+    assert supervisor.removed(shell("echo 'Error: No such container: x' >&2; exit 1"))
 
 
-def test_a_container_that_is_gone_counts_as_removed(start, tmp_path):
-    start("true", cleanup=shell("echo 'Error: No such container: x' >&2; exit 1")).wait()
-    assert code(tmp_path) == 0
-
-
-@pytest.mark.parametrize("number", [errno.EMFILE, errno.EACCES])
-def test_a_process_that_cannot_be_looked_at_has_not_ended(monkeypatch, number):
-    monkeypatch.setattr(Path, "read_text", lambda _: (_ for _ in ()).throw(OSError(number, "refused")))
+def test_a_process_that_cannot_be_looked_at_has_not_ended(monkeypatch):
+    monkeypatch.setattr(Path, "read_text", lambda _: (_ for _ in ()).throw(OSError(errno.EMFILE, "refused")))
     with pytest.raises(OSError, match="refused"):
         supervisor.stat_of(os.getpid())
     supervisor._kill_children()
@@ -197,16 +176,3 @@ def test_how_the_command_ended_is_written_once_the_disk_has_room_again(start, tm
     eventually(lambda: not full.is_symlink(), "it tried")
     process.wait()
     assert code(tmp_path) == 0
-
-
-def test_children_of_other_users_do_not_end_a_supervisor(monkeypatch):
-    child = subprocess.Popen(["sleep", "1000"])
-    monkeypatch.setattr(os, "kill", refuse)
-    supervisor._kill_children()
-    monkeypatch.undo()
-    child.kill()
-    child.wait()
-
-
-def refuse(*_):
-    raise PermissionError(1, "Operation not permitted")

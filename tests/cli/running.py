@@ -58,7 +58,6 @@ def serve(monkeypatch, api):
 
 
 def explain(*arguments, text=None):
-    """`explain` on the nodes of the fixtures."""
     return run("explain", "--inventory", INVENTORY, *arguments, text=text)
 
 

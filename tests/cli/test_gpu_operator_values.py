@@ -7,7 +7,7 @@ from tests.cli.running import run, write
 
 
 def operator_values(*arguments):
-    result = run("gpu-operator-values", *map(str, arguments))
+    result = run("gpu-operator-values", "--gpus", *arguments)
     return result.returncode, result.stdout or result.stderr
 
 
@@ -15,16 +15,18 @@ def env(part):
     return {variable["name"]: variable["value"] for variable in part["env"]}
 
 
+def plugin_of(values):
+    config = values["devicePlugin"]["config"]
+    return yaml.safe_load(config["data"][config["default"]])
+
+
 def test_per_gpu_values_rename_each_gpu_and_turn_cdi_off():
-    code, out = operator_values("--gpus", "3")
+    code, out = operator_values("3")
     values = yaml.safe_load(out)
-    assert code == 0
-    assert values["cdi"] == {"enabled": False}
+    assert (code, values["cdi"]) == (0, {"enabled": False})
     assert env(values["toolkit"])["ACCEPT_NVIDIA_VISIBLE_DEVICES_AS_VOLUME_MOUNTS"] == "true"
     assert env(values["devicePlugin"])["DEVICE_LIST_STRATEGY"] == "volume-mounts"
-    config = values["devicePlugin"]["config"]
-    plugin = yaml.safe_load(config["data"][config["default"]])
-    assert plugin["sharing"]["timeSlicing"] == {
+    assert plugin_of(values)["sharing"]["timeSlicing"] == {
         "renameByDefault": False,
         "failRequestsGreaterThanOne": False,
         "resources": [
@@ -38,33 +40,17 @@ def test_per_gpu_values_rename_each_gpu_and_turn_cdi_off():
     }
 
 
-def pooled(tmp_path, more=""):
-    text = f"kind: Policy\nname: default\nslicesPerGpu: 4\nresources: {{mode: pooled{more}}}\n"
-    return write(tmp_path, default=text)
-
-
 @pytest.mark.parametrize(("more", "renames"), [("", False), (", name: nvidia.com/gpu.shared", True)])
 def test_pooled_values_replicate_all_gpus_under_one_name(tmp_path, more, renames):
-    _, out = operator_values("--gpus", "2", "--policies", pooled(tmp_path, more))
-    values = yaml.safe_load(out)
-    assert values["cdi"] == {"enabled": True}
-    assert "toolkit" not in values
+    policy = f"kind: Policy\nname: default\nslicesPerGpu: 4\nresources: {{mode: pooled{more}}}\n"
+    values = yaml.safe_load(operator_values("2", "--policies", write(tmp_path, default=policy))[1])
+    assert (values["cdi"], "toolkit" in values) == ({"enabled": True}, False)
     assert "DEVICE_LIST_STRATEGY" not in env(values["devicePlugin"])
-    plugin = yaml.safe_load(values["devicePlugin"]["config"]["data"]["slices"])
-    assert plugin["sharing"]["timeSlicing"] == {
+    assert plugin_of(values)["sharing"]["timeSlicing"] == {
         "renameByDefault": renames,
         "failRequestsGreaterThanOne": False,
         "resources": [{"name": "nvidia.com/gpu", "replicas": 4}],
     }
-
-
-def test_openshift_gets_a_config_map_and_a_patch_that_names_it():
-    _, out = operator_values("--gpus", "1", "--platform", "openshift")
-    config_map, patch = yaml.safe_load_all(out)
-    assert (config_map["kind"], config_map["metadata"]["namespace"]) == ("ConfigMap", "nvidia-gpu-operator")
-    config = patch["spec"]["devicePlugin"]["config"]
-    assert config["name"] == config_map["metadata"]["name"]
-    assert yaml.safe_load(config_map["data"][config["default"]])["version"] == "v1"
 
 
 @pytest.mark.parametrize(
@@ -72,6 +58,7 @@ def test_openshift_gets_a_config_map_and_a_patch_that_names_it():
     [
         ("limiter: nvidia-driver", (), "limiter nvidia-driver of policy default works with CDI only"),
         ("resources: {mode: dra}", (), "mode dra: cards are offered by a DRA driver"),
+        ("resources: {mode: dra}", ("--agent",), "mode dra: cards are offered by a DRA driver"),
         (
             "resources: {mode: pooled, name: nvidia.com/slice}",
             (),
@@ -83,50 +70,42 @@ def test_openshift_gets_a_config_map_and_a_patch_that_names_it():
 )
 def test_what_cannot_work_is_refused_with_the_reason(tmp_path, policy, option, why):
     folder = write(tmp_path, default=f"kind: Policy\nname: default\n{policy}\n")
-    code, message = operator_values("--gpus", "1", *option, "--policies", folder)
+    code, message = operator_values("1", *option, "--policies", folder)
     assert (code, why in message) == (2, True)
 
 
 @pytest.mark.parametrize("platform", [(), ("--platform", "openshift")])
 def test_mig_values_name_the_config_map_that_the_controller_writes(platform):
-    code, out = operator_values("--gpus", "1", "--mig", *platform)
-    assert (code, "migManager" in operator_values("--gpus", "1")[1]) == (0, False)
+    code, out = operator_values("1", "--mig", *platform)
+    assert (code, "migManager" in operator_values("1")[1]) == (0, False)
     *first, values = yaml.safe_load_all(out)
     values = values.get("spec", values)
     assert values["mig"] == {"strategy": "mixed"}
     assert values["migManager"]["config"]["name"] == "fraction-injector-mig"
-    plugin = first[0]["data"]["slices"] if first else values["devicePlugin"]["config"]["data"]["slices"]
-    assert yaml.safe_load(plugin)["flags"]["migStrategy"] == "mixed"
+    plugin = yaml.safe_load(first[0]["data"]["slices"]) if first else plugin_of(values)
+    for config_map in first:
+        config = {"name": values["devicePlugin"]["config"]["name"], "namespace": "nvidia-gpu-operator"}
+        assert (config_map["kind"], config_map["metadata"]) == ("ConfigMap", config)
+    assert plugin["flags"]["migStrategy"] == "mixed"
 
 
 def test_instances_are_advertised_as_they_are_for_a_policy_of_mode_mig(tmp_path):
     write(tmp_path, default="kind: Policy\nname: default\nresources: {mode: mig}\n")
-    code, out = operator_values("--gpus", "2", "--policies", tmp_path)
-    assert code == 0
-    values = yaml.safe_load(out)
+    values = yaml.safe_load(operator_values("2", "--policies", tmp_path)[1])
     assert values["mig"] == {"strategy": "mixed"}
-    config = values["devicePlugin"]["config"]
-    plugin = yaml.safe_load(config["data"][config["default"]])
-    assert plugin == {"version": "v1", "flags": {"migStrategy": "mixed"}}
+    assert plugin_of(values) == {"version": "v1", "flags": {"migStrategy": "mixed"}}
 
 
 def test_for_the_agents_nodes_the_operators_pods_tolerate_its_taint_and_its_plugin_stays_elsewhere():
-    code, out = operator_values("--gpus", "2", "--agent")
-    assert code == 0
+    code, out = operator_values("2", "--agent")
     values = yaml.safe_load(out)
-    assert values.keys() == {"cdi", "daemonsets", "dcgmExporter"}
+    assert (code, values.keys()) == (0, {"cdi", "daemonsets", "dcgmExporter"})
     assert values["cdi"] == {"enabled": True}
-    assert values["daemonsets"]["tolerations"] == [
-        {"key": key, "operator": "Exists", "effect": "NoSchedule"}
-        for key in ("nvidia.com/gpu", "clearml-injector.io/agent-not-ready")
-    ]
+    tolerated = {each["key"] for each in values["daemonsets"]["tolerations"]}
+    assert tolerated == {"nvidia.com/gpu", "clearml-injector.io/agent-not-ready"}
     assert env(values["dcgmExporter"])["NVIDIA_RESOURCE_NAMES"] == "nvidia.com/gpu-0,nvidia.com/gpu-1"
     assert "kubectl label node NAME nvidia.com/gpu.deploy.device-plugin=false --overwrite" in out
-
-
-def test_for_the_agents_nodes_a_distribution_brings_its_paths_too():
-    _, k3s = operator_values("--gpus", "1", "--agent", "--platform", "k3s")
+    _, k3s = operator_values("2", "--agent", "--platform", "k3s")
     assert env(yaml.safe_load(k3s)["toolkit"]) == {"CONTAINERD_SOCKET": "/run/k3s/containerd/containerd.sock"}
-    _, openshift = operator_values("--gpus", "1", "--agent", "--platform", "openshift")
-    _, plain = operator_values("--gpus", "1", "--agent")
-    assert yaml.safe_load(openshift) == {"spec": yaml.safe_load(plain)}
+    _, openshift = operator_values("2", "--agent", "--platform", "openshift")
+    assert yaml.safe_load(openshift) == {"spec": values}

@@ -36,10 +36,8 @@ def test_aliases_are_counted_before_they_are_written_out(text):
 
 
 def test_aliases_that_stand_for_little_are_copies():
-    text = "kind: Pod\na: &a {x: [1, 2]}\nb: *a\nc: {<<: *a, y: 3}"
-    assert read_documents(text.encode()) == [
-        {"kind": "Pod", "a": {"x": [1, 2]}, "b": {"x": [1, 2]}, "c": {"x": [1, 2], "y": 3}}
-    ]
+    [found] = read_documents(b"a: &a {x: [1, 2]}\nb: *a\nc: {<<: *a, y: 3}")
+    assert found == {"a": {"x": [1, 2]}, "b": {"x": [1, 2]}, "c": {"x": [1, 2], "y": 3}}
     just = "a: &a " + "x" * (MAX_ALIASED - 1) + "\nb: *a"
     assert len(read_documents(just.encode())[0]["b"]) == MAX_ALIASED - 1
 
@@ -64,13 +62,8 @@ def test_json_is_bounded_in_depth_too(levels):
 def test_numbers_of_base_60_are_text_as_in_kubernetes_and_cost_nothing():
     text = "a: 22:22\nb: 1" + ":1" * 200_000 + "\nc: !!float '1" + ":1" * 1000 + "'\nd: 0x10\ne: 1.5\nf: .inf"
     found = read_documents(text.encode())[0]
-    assert (found["a"], found["b"][:5], found["c"][:5], found["d"], found["e"]) == (
-        "22:22",
-        "1:1:1",
-        "1:1:1",
-        16,
-        1.5,
-    )
+    assert (found["a"], found["b"][:5], found["c"][:5]) == ("22:22", "1:1:1", "1:1:1")
+    assert (found["d"], found["e"]) == (16, 1.5)
 
 
 def test_an_endless_file_is_read_to_the_cap(monkeypatch):

@@ -1,8 +1,6 @@
 """`check`: what each queue's pods get; tests/cli/test_rules_agree.py holds it against the webhook."""
 
-import pytest
-
-from tests.cli.running import FIXTURES, run, write
+from tests.cli.running import run, write
 
 VALUES = """\
 agentk8sglue:
@@ -46,34 +44,9 @@ def test_a_queue_is_reported_with_what_its_pods_get_and_with_the_limits_that_are
     ]
 
 
-def test_values_of_both_charts_are_distinguished():
-    fixtures = FIXTURES / "clearml-agent-values"
-    code, out, err = run("check", fixtures / "open.yaml")
-    assert (code, err) == (0, "")
-    assert out.splitlines() == [
-        "chart: the open ClearML agent's; agentk8sglue.basePodTemplate is the template of all its queues",
-        'queue gpu_half (open.yaml:11): label "0.500" is 4 of 8 slices, nvidia.com/gpu-<i>: 4',
-        "  policy default, limiter hami-core",
-        "  limits that will be replaced: nvidia.com/gpu: 1",
-        'queue gpu_more (open.yaml:11): label "0.500" is 4 of 8 slices, nvidia.com/gpu-<i>: 4',
-        "  policy default, limiter hami-core",
-        "  limits that will be replaced: nvidia.com/gpu: 1",
-    ]
-    code, out, err = run("check", fixtures / "enterprise.yaml")
-    assert (code, err) == (0, "")
-    assert [line.split(":")[0] for line in out.splitlines() if line[0] != " "] == [
-        "chart",
-        "queue default0500 (enterprise.yaml",
-        "queue default0250 (enterprise.yaml",
-    ]
-
-
 def test_a_queue_that_gives_no_share_is_said_to(tmp_path):
-    write(
-        tmp_path,
-        default="kind: Policy\nname: default\n",
-        queues="kind: Queues\nqueues:\n  half: {share: none}\n",
-    )
+    queues = "kind: Queues\nqueues:\n  half: {share: none}\n"
+    write(tmp_path, default="kind: Policy\nname: default\n", queues=queues)
     (tmp_path / "values").write_text(VALUES)
     code, out, _ = run("check", tmp_path / "values", "--policies", tmp_path)
     assert code == 0
@@ -97,58 +70,26 @@ def test_a_key_of_ours_in_the_wrong_place_of_a_template_is_a_mistake_with_its_li
     at = "agentk8sglue.basePodTemplate"
     as_label = "has no effect as an annotation: write it as a label"
     meant = "is unknown: did you mean the annotation clearml-injector/gpu-model?"
-    assert (code, err.splitlines()) == (
-        1,
-        [
-            f'{values}:4: {at}.annotations."clearml-injector/fraction": {as_label}',
-            f'{values}:6: {at}.labels."clearml-injector/gpu-modell": {meant}',
-        ],
+    assert code == 1
+    assert err.splitlines() == [
+        f'{values}:4: {at}.annotations."clearml-injector/fraction": {as_label}',
+        f'{values}:6: {at}.labels."clearml-injector/gpu-modell": {meant}',
+    ]
+
+
+def test_a_native_request_with_our_label_is_taken_as_asked_for(tmp_path):
+    write(tmp_path, default="kind: Policy\nname: default\nresources: {mode: mig}\n")
+    template = (
+        "labels: {clearml-injector/fraction: '0.500'}, resources: {limits: {nvidia.com/mig-3g.40gb: 1}}"
     )
-
-
-@pytest.fixture
-def check_instances(tmp_path):
-    """Checks a queue with these labels and limits, where policy default is of mode mig."""
-    (tmp_path / "policies").mkdir()
-    text = "kind: Policy\nname: default\nresources: {mode: mig}\n"
-    (tmp_path / "policies" / "default.yaml").write_text(text)
-
-    def check(labels, limits):
-        template = f"labels: {{{labels}}}, resources: {{limits: {{{limits}}}}}"
-        values = tmp_path / "values.yaml"
-        values.write_text(f"agentk8sglue:\n  queues:\n    q: {{templateOverrides: {{{template}}}}}\n")
-        return run("check", values, "--policies", tmp_path / "policies")
-
-    return check
-
-
-HALF = 'clearml-injector/fraction: "0.500"'
-
-
-def test_a_native_request_with_our_label_is_taken_as_asked_for_and_one_without_is_left_alone(check_instances):
-    code, out, err = check_instances(HALF, "nvidia.com/mig-3g.40gb: 1")
+    (tmp_path / "values").write_text(
+        f"agentk8sglue:\n  queues:\n    q: {{templateOverrides: {{{template}}}}}\n"
+    )
+    code, out, err = run("check", tmp_path / "values", "--policies", tmp_path)
     assert (code, err) == (0, "")
     share = "the smallest MIG instance of at least 4 of 8 slices of its card"
     assert out.splitlines()[1:] == [
-        f'queue q (values.yaml:3): label "0.500" is {share}',
+        f'queue q (values:3): label "0.500" is {share}',
         "  policy default, no limiter, as MIG instances are limited by the hardware",
         "  taken as asked for: nvidia.com/mig-3g.40gb: 1",
     ]
-    alone = check_instances("", "nvidia.com/mig-1g.10gb: 2")
-    assert (alone.returncode, "no fraction label, its pods are not changed" in alone.stdout) == (0, True)
-
-
-@pytest.mark.parametrize(
-    ("labels", "limits", "message"),
-    [
-        (
-            HALF,
-            "nvidia.com/mig-3g.40gb: 1, nvidia.com/mig-4g.40gb: 1",
-            "nvidia.com/mig-3g.40gb and nvidia.com/mig-4g.40gb are two MIG instances, but a share is one",
-        ),
-        (HALF, "nvidia.com/mig-3g.40gb: 2", "nvidia.com/mig-3g.40gb: 2 does not match clearml-injector"),
-    ],
-)
-def test_an_instance_that_no_pod_could_get_is_a_mistake(check_instances, labels, limits, message):
-    code, _, err = check_instances(labels, limits)
-    assert (code, message in err) == (1, True)

@@ -33,12 +33,10 @@ def test_a_reader_that_leaves_ends_the_command_silently():
         assert ended("policy", "schema", "--tables", stdout=closed).stderr == b""
 
 
-@pytest.mark.parametrize("closed", ["1>&-", "2>&-", "1>&- 2>&-"])
+@pytest.mark.parametrize("closed", ["1>&-", "1>&- 2>&-"])
 def test_streams_that_are_closed_from_the_start_are_no_error(closed):
-    command = f"{sys.executable} -m cli.main policy show {closed}"
-    shown = subprocess.run(
-        ["bash", "-c", command], capture_output=True, cwd=CHECKOUT, timeout=WAIT_S, check=False
-    )
+    command = ["bash", "-c", f"{sys.executable} -m cli.main policy show {closed}"]
+    shown = subprocess.run(command, capture_output=True, cwd=CHECKOUT, timeout=WAIT_S, check=False)
     assert (shown.returncode, shown.stderr) == (0, b"")
 
 

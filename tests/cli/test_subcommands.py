@@ -71,7 +71,6 @@ def test_an_invalid_value_is_two_with_the_rule(words, rule):
 
 
 def loaded(*arguments):
-    """Top-level modules that a command loads."""
     code = (
         "import sys; sys.argv = ['fraction-injector', *sys.argv[1:]]\n"
         "from cli.main import main\n"
@@ -84,22 +83,12 @@ def loaded(*arguments):
     return set(ended.stderr.splitlines()[-1].split())
 
 
-HEAVY = {
-    "aiohttp",
-    "cryptography",
-    "fastapi",
-    "grpc",
-    "httpx",
-    "kubernetes",
-    "starlette",
-    "uvicorn",
-}
+HEAVY = {"aiohttp", "cryptography", "fastapi", "grpc", "httpx", "kubernetes", "starlette", "uvicorn"}
 
 
 @pytest.mark.parametrize("name", SUBCOMMANDS)
 def test_help_of_a_command_loads_no_client_no_server_and_no_screen(name):
-    modules = loaded(*name.split(), "--help")
-    assert modules & (HEAVY | {"pydantic", "rich"}) == set()
+    assert loaded(*name.split(), "--help") & (HEAVY | {"pydantic", "rich"}) == set()
 
 
 @pytest.mark.parametrize("words", [["--help"], ["machine", "--help"]], ids=" ".join)
@@ -110,7 +99,5 @@ def test_help_loads_nothing_but_the_command_line(words):
 
 
 def test_explain_loads_no_client_no_server_and_no_screen():
-    assert (
-        loaded("explain", "examples/demo/clearml-half.yaml") & (HEAVY | {"rich", "prometheus_client"})
-        == set()
-    )
+    modules = loaded("explain", "examples/demo/clearml-half.yaml")
+    assert modules & (HEAVY | {"rich", "prometheus_client"}) == set()

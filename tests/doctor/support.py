@@ -14,7 +14,7 @@ from doctor.seen import (
     AgentSays,
     AgentSet,
     Figures,
-    Lease,
+    LeaseSpec,
     LockBinding,
     LockPolicy,
     NotRead,
@@ -83,6 +83,12 @@ def conditions(**changed):
     return tuple(Condition(kind, *said) for kind, said in {**sound, **changed}.items())
 
 
+def lease(holder="controller-a", ago=1):
+    """A Lease that was renewed so many seconds ago; None for never."""
+    renewed = None if ago is None else NOW - timedelta(seconds=ago)
+    return LeaseSpec(holder_identity=holder, renew_time=renewed, lease_duration_seconds=7)
+
+
 def policy(part, *warnings):
     return LockPolicy(f"{NAME}-{part}", warnings)
 
@@ -96,7 +102,7 @@ SOUND = Seen(
     namespace=NAMESPACE,
     name=NAME,
     served=Read(frozenset({"gpunodes", "gpuledgers"})),
-    lease=Read(Lease(holder="controller-a", renewed=NOW - timedelta(seconds=1), seconds=7)),
+    lease=Read(lease()),
     policies=Read(StoredPolicies("new")),
     processes=Read((served(certificate_ends=ENDS), leader())),
     certificates=Read(observed()),
@@ -107,7 +113,6 @@ SOUND = Seen(
     accounts=Read(frozenset({f"{NAME}-second-lock"})),
     agents=Read(AgentSet(1, 1)),
     agent_pods=Read((AgentPod("agent-a", "gpu-1", is_ready=True),)),
-    agent_logs=Read({}),
     events=Read({}),
     nodes=Read((node(), SeenNode(NodeFact(name="cpu-1"), "uid"))),
     reports=Read({"gpu-1": says()}),

@@ -8,156 +8,124 @@ from certs.authority import make_authority
 from doctor.seen import Trial, WebhookEntry
 from tests.doctor.support import LOCK, MADE, NOW, binding, lines, policy
 
-LOCK_BINDINGS = tuple(map(binding, LOCK))
 OLD = make_authority(NOW - timedelta(days=20_000)).certificate_pem
-LOST = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
-
-
-@pytest.mark.parametrize(
-    ("entry", "level", "what"),
-    [
-        (None, "failed", "MutatingWebhookConfiguration fraction-injector is missing or empty -- "),
-        (WebhookEntry("Fail", b""), "failed", "the webhook configuration has no caBundle"),
-        (WebhookEntry("Fail", b"nonsense"), "failed", "caBundle: holds no certificate"),
-        (WebhookEntry("Fail", LOST.encode()), "failed", "caBundle: a certificate in it cannot be read"),
-        (WebhookEntry("Fail", OLD), "failed", "every CA in the caBundle has expired -- "),
-        (WebhookEntry("Fail", OLD + MADE.certificate_pem), "ok", "the webhook is registered with a CA"),
-        (WebhookEntry("Ignore", MADE.certificate_pem), "warning", "failurePolicy is Ignore"),
-    ],
-)
-def test_a_webhook_is_registered_so_that_the_api_server_trusts_it_and_fails_closed(entry, level, what):
-    [(seen_level, text)] = lines("webhook", webhook=entry)
-    assert (seen_level, text.startswith(what)) == (level, True), text
-
-
-def test_a_webhook_elsewhere_has_no_endpoints_and_needs_no_bundle():
-    elsewhere = WebhookEntry("Fail", b"", "https://webhook.example")
-    assert lines("webhook", webhook=elsewhere)[0][0] == "ok"
-    [(level, text)] = lines("endpoints", webhook=elsewhere, endpoints=())
-    assert (level, "https://webhook.example" in text) == ("ok", True)
-
-
-@pytest.mark.parametrize(
-    ("found", "level", "what"),
-    [
-        ((), "warning", "the second lock is off"),
-        (("device-annotations", "injected"), "failed", "fraction-injector-unchanged is missing"),
-        (("injected", "unchanged"), "warning", "pods may get cards by annotations"),
-    ],
-)
-def test_a_part_of_the_second_lock_that_is_missing_is_named(found, level, what):
-    [(seen_level, text)] = lines("second-lock", lock_policies=tuple(map(policy, found)))
-    assert seen_level == level
-    assert what in text
-    assert " -- " in text
-
-
-def test_a_policy_that_does_not_fit_the_api_server_fails():
-    parts = [*map(policy, LOCK[:-1]), policy("unchanged", "undefined field 'spec.new'")]
-    [(level, text)] = lines("second-lock", lock_policies=tuple(parts))
-    assert level == "failed"
-    assert "fraction-injector-unchanged does not fit this API server: undefined field 'spec.new'" in text
-
-
+LOST = b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+ELSEWHERE = WebhookEntry("Fail", b"", "https://webhook.example")
+OPEN = WebhookEntry("Ignore", MADE.certificate_pem)
+BOUND = tuple(map(binding, LOCK))
 AUDITS = binding(LOCK[0], actions=["Audit"])
+UNFIT = policy("unchanged", "undefined field 'spec.new'")
+LOCK_NAME = "ValidatingAdmissionPolicy fraction-injector"
 
 
-@pytest.mark.parametrize(
-    ("bindings", "what"),
-    [
-        (LOCK_BINDINGS[1:], "ValidatingAdmissionPolicy fraction-injector-device-annotations has no binding"),
-        ((*LOCK_BINDINGS, binding("gone")), "binding fraction-injector-gone names no existing policy"),
-        ((*LOCK_BINDINGS[1:], AUDITS), "binding fraction-injector-device-annotations denies nothing"),
-    ],
-)
-def test_policies_and_bindings_that_do_not_meet_fail(bindings, what):
-    [(level, text)] = lines("bindings", lock_bindings=bindings)
-    assert (level, text.partition(" -- ")[0]) == ("failed", what)
+def entry(pem):
+    return {"webhook": WebhookEntry("Fail", pem)}
 
 
-def test_a_lock_without_what_it_holds_by_is_open():
-    [(level, text)] = lines("bindings", accounts=frozenset())
-    assert level == "failed"
-    assert "fraction-injector-second-lock is missing: without it the second lock is open" in text
+FINDINGS = {
+    "no webhook": ("webhook", {"webhook": None}, "failed", "fraction-injector is missing or empty -- "),
+    "no caBundle": ("webhook", entry(b""), "failed", "the webhook configuration has no caBundle"),
+    "no certificate": ("webhook", entry(b"nonsense"), "failed", "caBundle: holds no certificate"),
+    "a broken one": ("webhook", entry(LOST), "failed", "caBundle: a certificate in it cannot be read"),
+    "an expired CA": ("webhook", entry(OLD), "failed", "every CA in the caBundle has expired -- "),
+    "an expired CA beside a good one": (
+        "webhook",
+        entry(OLD + MADE.certificate_pem),
+        "ok",
+        "is registered with",
+    ),
+    "a webhook that fails open": ("webhook", {"webhook": OPEN}, "warning", "failurePolicy is Ignore"),
+    "a webhook elsewhere needs no bundle": ("webhook", {"webhook": ELSEWHERE}, "ok", "registered"),
+    "nor endpoints": ("endpoints", {"webhook": ELSEWHERE, "endpoints": ()}, "ok", "https://webhook.example"),
+    "no endpoint": (
+        "endpoints",
+        {"endpoints": ()},
+        "failed",
+        "fraction-injector-webhook has no ready endpoint -- ",
+    ),
+    "no second lock": ("second-lock", {"lock_policies": ()}, "warning", "the second lock is off -- "),
+    "a part is missing": (
+        *("second-lock", {"lock_policies": tuple(map(policy, LOCK[:2]))}),
+        *("failed", f"{LOCK_NAME}-unchanged is missing -- "),
+    ),
+    "devices by annotations": (
+        *("second-lock", {"lock_policies": tuple(map(policy, LOCK[1:]))}),
+        *("warning", "pods may get cards by annotations"),
+    ),
+    "a policy that does not fit": (
+        *("second-lock", {"lock_policies": (*map(policy, LOCK[:2]), UNFIT)}),
+        *("failed", f"{LOCK_NAME}-unchanged does not fit this API server: undefined field 'spec.new'"),
+    ),
+    "no binding": (
+        *("bindings", {"lock_bindings": BOUND[1:]}),
+        *("failed", f"{LOCK_NAME}-device-annotations has no binding"),
+    ),
+    "a binding of nothing": (
+        *("bindings", {"lock_bindings": (*BOUND, binding("gone"))}),
+        *("failed", "binding fraction-injector-gone names no existing policy"),
+    ),
+    "a binding that audits": (
+        *("bindings", {"lock_bindings": (*BOUND[1:], AUDITS)}),
+        *("failed", "binding fraction-injector-device-annotations denies nothing"),
+    ),
+    "no account of the lock": (
+        *("bindings", {"accounts": frozenset()}),
+        *("failed", "fraction-injector-second-lock is missing: without it the second lock is open"),
+    ),
+    "labelled pods that were never injected": (
+        *("uninjected", {"uninjected": ("a/1", "a/2", "a/3", "a/4")}),
+        *(
+            "warning",
+            "4 labelled pods were never injected, and nothing limits them: a/1, a/2, a/3 and more -- ",
+        ),
+    ),
+    "a namespace that a policy closes": (
+        *("trial", {"trial": Trial("team", closed_by="shut")}),
+        *("ok", "policy shut allows no share in namespace team, so no pod is tried -- try another"),
+    ),
+    "a pod that is unchanged where failures are hidden": (
+        *("trial", {"trial": Trial("team"), "webhook": OPEN}),
+        *("warning", "or it failed, which failurePolicy hides"),
+    ),
+}
 
 
-def test_labelled_pods_that_were_never_injected_are_counted_and_the_first_named():
-    what = "4 labelled pods were never injected, and nothing limits them: a/1, a/2, a/3 and more"
-    [(level, text)] = lines("uninjected", uninjected=("a/1", "a/2", "a/3", "a/4"))
-    assert (level, text.partition(" -- ")[0]) == ("warning", what)
-    assert "ledger --uninjected" in text
+@pytest.mark.parametrize(("check", "changed", "level", "what"), FINDINGS.values(), ids=FINDINGS)
+def test_what_decides_on_pods_is_judged(check, changed, level, what):
+    [(seen_level, text)] = lines(check, **changed)
+    assert (seen_level, what in text) == (level, True), text
 
 
-DENIED = (
-    'the API server answered 403: admission webhook "fractions.clearml-injector.io" denied the request: no'
-)
-FAILED = (
-    "the API server answered 500: Internal error occurred: failed calling webhook"
-    ' "fractions.clearml-injector.io": failed to call webhook: Post "https://fraction-injector-webhook": '
-)
+WEBHOOK = '"fractions.clearml-injector.io"'
+DENIED = f"the API server answered 403: admission webhook {WEBHOOK} denied the request: no"
+FAILED = f"the API server answered 500: Internal error occurred: failed calling webhook {WEBHOOK}: "
 LOCKED = "the API server answered 422: ValidatingAdmissionPolicy 'fraction-injector-injected' denied request"
 OTHERS = 'the API server answered 403: pods "x" is forbidden: exceeded quota: compute'
+QUOTA = f'{DENIED}: quota of namespace "team" is 0, which allows no labelled pods'
+SIDECAR = FAILED.replace(WEBHOOK, '"sidecar.example.com"')
 
 
 @pytest.mark.parametrize(
-    ("found", "level", "what", "advice"),
+    ("told", "level", "what", "advice"),
     [
-        (Trial("team", injected="default@1"), "ok", "is injected by policy default@1", ""),
-        (Trial("team", no_share="services"), "ok", "gets no share, as services says", ""),
-        (Trial("team", refusal=DENIED), "failed", "is denied: the API server answered 403", "reasons.md"),
-        (Trial("team", refusal=LOCKED), "failed", "is denied: the API server answered 422", "reasons.md"),
+        ({"injected": "default@1"}, "ok", "is injected by policy default@1", ""),
+        ({"no_share": "services"}, "ok", "gets no share, as services says", ""),
+        ({"refusal": DENIED}, "failed", f"is denied: {DENIED}", "reasons.md"),
+        ({"refusal": LOCKED}, "failed", f"is denied: {LOCKED}", "reasons.md"),
         (
-            Trial("team", refusal=f"{FAILED}tls: failed to verify certificate: x509: unknown authority"),
+            {"refusal": f"{FAILED}tls: x509: unknown"},
             "failed",
-            "cannot be created: the API server answered 500: Internal error",
+            f"cannot be created: {FAILED}",
             "certs status",
         ),
-        (
-            Trial("team", refusal=f"{FAILED}dial tcp 10.0.0.1:443: connect: connection refused"),
-            "failed",
-            "cannot be created: the API server answered 500: Internal error",
-            "networkPolicy.apiServerBlocks",
-        ),
-        (
-            Trial("team", refusal=FAILED.replace("fractions.clearml-injector.io", "sidecar.example.com")),
-            "warning",
-            "is refused: the API server answered 500",
-            "not the injector",
-        ),
-        (
-            Trial("team", refusal=OTHERS),
-            "warning",
-            "is refused: the API server answered 403",
-            "not the injector",
-        ),
-        (
-            Trial("team", refusal=f'{DENIED}: quota of namespace "team" is 0, which allows no labelled pods'),
-            "ok",
-            "is denied by its quota, as the policies say: ",
-            "",
-        ),
-        (Trial("team"), "warning", "is created unchanged, without a share", "webhook.namespaceSelector"),
+        ({"refusal": f"{FAILED}refused"}, "failed", f"cannot be created: {FAILED}", "apiServerBlocks"),
+        ({"refusal": SIDECAR}, "warning", "is refused: the API server answered 500", "not the injector"),
+        ({"refusal": OTHERS}, "warning", "is refused: the API server answered 403", "not the injector"),
+        ({"refusal": QUOTA}, "ok", "is denied by its quota, as the policies say: ", ""),
+        ({}, "warning", "is created unchanged, without a share", "webhook.namespaceSelector"),
     ],
 )
-def test_the_pod_that_is_tried_shows_what_becomes_of_others(found, level, what, advice):
-    [(seen_level, text)] = lines("trial", trial=found)
-    assert seen_level == level
+def test_the_pod_that_is_tried_shows_what_becomes_of_others(told, level, what, advice):
+    [(seen_level, text)] = lines("trial", trial=Trial("team", **told))
+    assert (seen_level, advice in text.partition(" -- ")[2]) == (level, True)
     assert text.startswith(f"a labelled pod in namespace team {what}")
-    assert advice in text.partition(" -- ")[2]
-
-
-def test_a_namespace_that_a_policy_closes_is_no_failure():
-    what = "policy shut allows no share in namespace team, so no pod is tried"
-    advice = "try another namespace by --try-namespace"
-    assert lines("trial", trial=Trial("team", closed_by="shut")) == [("ok", f"{what} -- {advice}")]
-
-
-def test_a_pod_that_is_unchanged_where_failures_are_hidden_says_so():
-    [(_, text)] = lines("trial", trial=Trial("team"), webhook=WebhookEntry("Ignore", MADE.certificate_pem))
-    assert "or it failed, which failurePolicy hides" in text
-
-
-def test_a_service_without_endpoints_fails():
-    [(level, text)] = lines("endpoints", endpoints=())
-    assert level == "failed"
-    assert text.startswith("Service fraction-injector-webhook has no ready endpoint -- kubectl")

@@ -17,67 +17,82 @@ ELSEWHERE = AgentSet(0, 0, read_agent_pods('{"nodeSelector":{"pool":"other"}}'))
 SILENT = msgspec.structs.replace(node(), offers_nothing=True)
 
 
-def test_without_a_gpu_anywhere_it_warns():
-    cpu = (SeenNode(NodeFact(name="cpu-1"), "uid"),)
-    [(level, text)] = lines("nodes", nodes=cpu, reports={})
-    assert (level, text.partition(" -- ")[0]) == ("warning", "no node offers GPUs")
-    assert text.endswith("see why its agents serve none, below")
-    [(_, text)] = lines("nodes", nodes=cpu, reports={}, agents=ELSEWHERE)
-    assert text.endswith("label the GPU nodes: kubectl label node NODE pool=other")
-    [(_, text)] = lines("nodes", nodes=cpu, reports={}, agents=None)
-    assert "GPU feature discovery and device plugin" in text
-    assert lines("nodes", node="cpu-1")[0][1].startswith("node cpu-1 offers no GPU")
-
-
-@pytest.mark.parametrize(
-    ("labels", "level", "what"),
-    [
-        ({}, "ok", "no node has labels of NVIDIA's GPU operator"),
-        ({"device-plugin": "false"}, "ok", "node gpu-1: NVIDIA's GPU operator manages it by a ClusterPolicy"),
-        ({"dra-driver": "false"}, "ok", "node gpu-1: NVIDIA's GPU operator manages it by a GPUCluster"),
-        (
-            {"dra-driver": "true"},
-            "failed",
-            "-- kubectl label node gpu-1 nvidia.com/gpu.deploy.dra-driver=false --overwrite",
-        ),
-    ],
-)
-def test_the_shape_of_the_gpu_operator_is_named_and_its_driver_kept_from_our_cards(labels, level, what):
-    nodes = (node(labels={f"nvidia.com/gpu.deploy.{name}": value for name, value in labels.items()}),)
-    [(found, text)] = lines("shape", nodes=nodes)
-    assert (found, what in text) == (level, True)
-    assert lines("shape", nodes=nodes, agents=None, agent_pods=(), reports={})[0][0] == "ok"
-
-
-def test_a_node_that_takes_no_pods_is_a_warning():
-    [(level, text)] = lines("usable", nodes=(node(usable=False),))
-    assert (level, text.partition(" -- ")[0]) == (
-        "warning",
-        "node gpu-1: it is not ready, cordoned or being removed",
-    )
-
-
+CPU = {"nodes": (SeenNode(NodeFact(name="cpu-1"), "uid"),), "reports": {}}
+UNREADY = {"agent_pods": (AgentPod("agent-a", "gpu-1", is_ready=False),)}
 WHY = 'FailedCreate: pods "x-" is forbidden: RuntimeClass "nvidia" not found'
+LEFT = {"nodes": (node(taints=TAINTED),), "agents": ELSEWHERE, "agent_pods": ()}
 
 
-@pytest.mark.parametrize(
-    ("agents", "level", "what"),
-    [
-        (None, "ok", "no agent is installed"),
-        (ELSEWHERE, "warning", "matches no node -- label the GPU nodes: kubectl label node NODE pool=other"),
-        (AgentSet(3, 1), "failed", f"2 pods of DaemonSet {SET[1]} are not created: {WHY} -- create the"),
-    ],
-)
-def test_the_agents_daemon_set_creates_its_pods(agents, level, what):
-    [(seen_level, text)] = lines("agents", agents=agents, events={SET: WHY})
+def labelled(name, value):
+    return {"nodes": (node(labels={f"nvidia.com/gpu.deploy.{name}": value}),)}
+
+
+FINDINGS = {
+    "no GPU where agents serve none": (
+        "nodes",
+        CPU,
+        "warning",
+        "no node offers GPUs -- see why its agents serve",
+    ),
+    "no node that the agent selects": (
+        *("nodes", {**CPU, "agents": ELSEWHERE}, "warning"),
+        "-- label the GPU nodes: kubectl label node NODE pool=other",
+    ),
+    "no GPU and no agent": (
+        "nodes",
+        {**CPU, "agents": None},
+        "warning",
+        "GPU feature discovery and device plug",
+    ),
+    "a node without GPUs": ("nodes", {"node": "cpu-1"}, "warning", "node cpu-1 offers no GPU"),
+    "no GPU operator": ("shape", {}, "ok", "no node has labels of NVIDIA's GPU operator"),
+    "a ClusterPolicy": ("shape", labelled("device-plugin", "false"), "ok", "manages it by a ClusterPolicy"),
+    "a GPUCluster": ("shape", labelled("dra-driver", "false"), "ok", "manages it by a GPUCluster"),
+    "a GPUCluster without our agent": (
+        *("shape", {**labelled("dra-driver", "true"), "agents": None, "agent_pods": (), "reports": {}}, "ok"),
+        "by a GPUCluster",
+    ),
+    "a GPUCluster that offers our cards": (
+        *("shape", labelled("dra-driver", "true"), "failed"),
+        "-- kubectl label node gpu-1 nvidia.com/gpu.deploy.dra-driver=false --overwrite",
+    ),
+    "no agent": ("agents", {"agents": None}, "ok", "no agent is installed"),
+    "an agent for no node": (
+        "agents",
+        {"agents": ELSEWHERE},
+        "warning",
+        "no node -- label the GPU nodes: k",
+    ),
+    "pods that are not created": (
+        *("agents", {"agents": AgentSet(3, 1), "events": {SET: WHY}}, "failed"),
+        f"2 pods of DaemonSet {SET[1]} are not created: {WHY} -- create the",
+    ),
+    "a pod whose report says why": ("agent-pods", UNREADY, "ok", "no pod of the agent waits"),
+    "a pod that reports nothing": (
+        "agent-pods",
+        {**UNREADY, "reports": {}},
+        "failed",
+        "has reported nothing -- read",
+    ),
+    "a node that is not ready": (
+        *("usable", {"nodes": (node(usable=False),)}, "warning"),
+        "node gpu-1: it is not ready, cordoned or being removed -- kubectl",
+    ),
+    "a held node": (
+        *("taints", {"nodes": (node(taints=TAINTED),)}, "warning"),
+        "node gpu-1: it takes no new pods: taint clearml-injector.io/agent-not-ready -- ",
+    ),
+    "a held node whose agent left": (
+        *("taints", LEFT, "warning"),
+        "its agent left, and it takes no new pods until those that use its slices have ended -- ",
+    ),
+}
+
+
+@pytest.mark.parametrize(("check", "changed", "level", "what"), FINDINGS.values(), ids=FINDINGS)
+def test_nodes_and_the_pods_of_agents_are_judged(check, changed, level, what):
+    [(seen_level, text)] = lines(check, **changed)
     assert (seen_level, what in text) == (level, True), text
-
-
-def test_a_pod_that_runs_and_reports_nothing_fails_and_one_that_reports_does_so_there():
-    pods = (AgentPod("agent-a", "gpu-1", is_ready=False),)
-    assert lines("agent-pods", agent_pods=pods)[0][0] == "ok"
-    [(level, text)] = lines("agent-pods", agent_pods=pods, reports={})
-    assert (level, "has reported nothing" in text) == ("failed", True)
 
 
 @pytest.mark.parametrize(
@@ -98,20 +113,7 @@ def test_a_pod_that_runs_and_reports_nothing_fails_and_one_that_reports_does_so_
 )
 def test_an_agent_that_does_not_serve_says_why(report, what):
     [(level, text)] = lines("serving", reports={"gpu-1": report} if report is not None else {})
-    assert level == "failed"
-    assert text.startswith(f"node gpu-1: {what}")
-    assert " -- " in text
-
-
-FORBIDDEN = "node facts are not written: the API server answered 403: gpunodes is forbidden"
-
-
-def test_an_agent_that_reports_nothing_says_why_in_its_log_if_that_may_be_read():
-    what = f"no agent has reported from this node yet; its agent logs: {FORBIDDEN} -- check the rights"
-    [(level, text)] = lines("serving", reports={}, agent_logs={"gpu-1": FORBIDDEN})
-    assert (level, text.startswith(f"node gpu-1: {what}")) == ("failed", True)
-    [(level, text)] = lines("serving", reports={}, agent_logs=NotRead("you lack the right"))
-    assert (level, "its agent logs" in text) == ("failed", False)
+    assert (level, text.startswith(f"node gpu-1: {what}"), " -- " in text) == ("failed", True, True)
 
 
 def test_a_paused_agent_is_a_warning_and_no_failure():
@@ -122,28 +124,12 @@ def test_a_paused_agent_is_a_warning_and_no_failure():
     assert lines("serving", nodes=(paused,), reports=ended)[0][0] == "ok"
 
 
-def test_a_held_node_is_a_warning():
-    [(level, text)] = lines("taints", nodes=(node(taints=TAINTED),))
-    assert level == "warning"
-    assert text.startswith("node gpu-1: it takes no new pods: taint clearml-injector.io/agent-not-ready -- ")
-
-
-def test_a_node_whose_agent_left_is_held_for_the_pods_that_use_its_slices():
-    held = {"nodes": (node(taints=TAINTED),), "agents": ELSEWHERE, "agent_pods": ()}
-    [(level, text)] = lines("taints", **held)
-    assert level == "warning"
-    assert text.startswith("node gpu-1: its agent left, and it takes no new pods until those that use its")
-    assert text.endswith("fraction-injector ledger --node gpu-1 names them")
-
-
 @pytest.mark.parametrize("listing", [{"ledgers": {}}, {"reports": {}, "nodes": (SILENT,)}])
 def test_a_node_that_lost_the_agents_label_is_named_with_the_label(listing):
-    left = {"agents": ELSEWHERE, "agent_pods": (), **listing}
-    [(level, text)] = lines("left", **left)
-    assert level == "warning"
-    assert text.startswith("node gpu-1: its labels no longer select the agent, and it is still listed with G")
-    assert "kubectl label node gpu-1 pool=other" in text
-    assert "kubectl delete gpunode gpu-1" in text
+    what = "its labels no longer select the agent, and it is still listed with GPUs"
+    advice = "kubectl label node gpu-1 pool=other; if that is meant, kubectl delete gpunode gpu-1"
+    found = lines("left", agents=ELSEWHERE, agent_pods=(), **listing)
+    assert found == [("warning", f"node gpu-1: {what} -- {advice}")]
 
 
 def test_a_node_that_has_the_agents_label_or_another_device_plugin_is_fine():
@@ -154,27 +140,13 @@ def test_a_node_that_has_the_agents_label_or_another_device_plugin_is_fine():
 
 @pytest.mark.parametrize("check", ["serving", "cards", "unlimited", "driver-limits"])
 def test_the_last_report_of_an_agent_that_left_is_no_fault(check):
-    report = says(
-        registered=False,
-        missing="the agent has ended",
-        unhealthy=[(0, "it is held")],
-        driver_limits="no hook",
-        count=1,
-    )
-    given = {"agent_pods": (), "reports": {"gpu-1": report}}
+    faulty = {"missing": "the agent has ended", "unhealthy": [(0, "it is held")], "driver_limits": "no hook"}
+    given = {"agent_pods": (), "reports": {"gpu-1": says(registered=False, count=1, **faulty)}}
     assert [level for level, _ in lines(check, agents=ELSEWHERE, **given)] == ["ok"]
-    assert [level for level, _ in lines(check, **given)] != ["ok"]
-    # Its pod is still there, or nobody knows which nodes have one.
+    # It is covered, its pod is still there, or nobody knows which nodes have one.
     pods = (AgentPod("agent-a", "gpu-1", is_ready=False),)
-    assert [level for level, _ in lines(check, agents=ELSEWHERE, **{**given, "agent_pods": pods})] != ["ok"]
-    assert [level for level, _ in lines(check, **given, agents=NotRead("no right"))] != ["ok"]
-
-
-def test_a_card_that_is_unhealthy_is_named_with_what_to_do():
-    why = "another device plugin offers it too"
-    [(level, text)] = lines("cards", reports={"gpu-1": says(indices=(0, 1, 2, 3), unhealthy=[(3, why)])})
-    assert level == "failed"
-    assert text.startswith(f"node gpu-1: GPU 3 is unhealthy: {why} -- ")
+    for other in ({}, {"agents": ELSEWHERE, "agent_pods": pods}, {"agents": NotRead("no right")}):
+        assert [level for level, _ in lines(check, **given | other)] != ["ok"]
 
 
 def test_one_node_is_looked_at_where_one_is_named():
@@ -187,25 +159,22 @@ def test_one_node_is_looked_at_where_one_is_named():
 
 
 @pytest.mark.parametrize(
-    ("labels", "report", "lost"),
+    ("labels", "report", "said"),
     [
-        ({}, says(indices=(0, 2)), "GPU 1 was"),
-        ({"nvidia.com/gpu.count": "4"}, says(indices=(0, 1)), "GPUs 2, 3 were"),
+        ({}, says(indices=()), "its agent finds no GPU -- "),
+        (
+            {},
+            says(unhealthy=[(0, "DRA driver x offers it too")]),
+            "GPU 0 is unhealthy: DRA driver x offers it",
+        ),
+        ({}, says(indices=(0, 2)), "GPU 1 was lost before the agent started -- "),
+        ({"nvidia.com/gpu.count": "4"}, says(indices=(0, 1)), "GPUs 2, 3 were lost before the agent started"),
         ({"nvidia.com/gpu.count": "2"}, says(indices=(0, 1)), None),
         ({"nvidia.com/gpu.count": "7"}, says(has_mig=True), None),
         ({"nvidia.com/gpu.count": "none"}, says(), None),
     ],
 )
-def test_a_card_that_was_lost_before_the_agent_started_is_missing_from_its_report(labels, report, lost):
+def test_a_card_that_is_unhealthy_or_missing_from_its_agents_report_is_named(labels, report, said):
     [(level, text)] = lines("cards", nodes=(node(labels=labels),), reports={"gpu-1": report})
-    if lost is None:
-        assert level == "ok"
-    else:
-        assert level == "failed"
-        assert text.startswith(f"node gpu-1: {lost} lost before the agent started -- ")
-
-
-def test_an_agent_that_finds_no_gpu_fails():
-    assert lines("cards", reports={"gpu-1": says(indices=())})[0][1].startswith(
-        "node gpu-1: its agent finds no GPU"
-    )
+    assert level == ("ok" if said is None else "failed")
+    assert said is None or text.startswith(f"node gpu-1: {said}")

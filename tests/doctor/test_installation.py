@@ -4,151 +4,131 @@ from datetime import timedelta
 
 import pytest
 
-from doctor.seen import Figures, Lease, StoredPolicies, WebhookEntry
-from tests.doctor.support import MADE, NOW, leader, lines, observed, served
+from certs.authority import make_authority
+from certs.leaf import LEAF_LIFETIME
+from certs.observation import Stored, observe
+from doctor.seen import Figures, StoredPolicies, WebhookEntry
+from tests.doctor.support import MADE, NOW, leader, lease, lines, observed, served
 
-PODS = "see the pods: kubectl --namespace gpu-fraction-injector get pods"
-
-
-def lease(holder="controller-a", ago=1, **more):
-    renewed = None if ago is None else NOW - timedelta(seconds=ago)
-    return Lease(holder=holder, renewed=renewed, seconds=7, **more)
-
-
-@pytest.mark.parametrize("missing", ["gpunodes", "gpuledgers"])
-def test_a_crd_that_is_not_served_is_named(missing):
-    [line] = lines("crds", served=frozenset({"gpunodes", "gpuledgers"} - {missing}))
-    what = f"the API server does not serve {missing} of clearml-injector.io/v1alpha1"
-    assert line == ("failed", f"{what} -- run helm upgrade with crds.enabled: true")
+PODS = " -- see the pods: kubectl --namespace gpu-fraction-injector get pods"
+ELSEWHERE = WebhookEntry("Fail", b"", "https://webhook.example.com/mutate")
+IN_FORCE = "policies new are in force everywhere (controllers: 1, webhook"
+FOREIGN = make_authority(NOW).certificate_pem
+CARDS = leader(figures=Figures(cards=3))
+OF_SLICES = StoredPolicies("new", of_slices=("default", "team"))
 
 
-@pytest.mark.parametrize(
-    ("found", "what"),
-    [
-        (None, "Lease gpu-fraction-injector/fraction-injector-controller does not exist"),
-        (lease(holder=""), "no controller leads"),
-        (lease(ago=None), "no controller leads"),
-        (lease(ago=300), "the leading controller has not renewed its Lease for 300 s"),
-    ],
-)
-def test_without_a_leading_controller_it_fails(found, what):
-    [(level, text)] = lines("controller", lease=found)
-    assert (level, text.partition(" -- ")[0]) == ("failed", what)
-    assert PODS in text
+def serving(*pods):
+    return {"processes": pods}
 
 
-def test_a_lease_from_the_future_is_a_clock_that_is_wrong():
-    [(level, text)] = lines("controller", lease=lease(ago=-300))
-    what = "the leading controller renewed its Lease 300 s in the future"
-    assert (level, text.partition(" -- ")[0]) == ("warning", what)
-    assert "set the clocks" in text
+def counted(**figures):
+    return serving(leader(figures=Figures(**figures) if figures else None))
 
 
-def test_policies_in_force_say_where_and_since_when():
-    processes = (served(since=NOW.timestamp()), leader(since=NOW.timestamp() - 9))
-    what = "policies new are in force everywhere (controllers: 1, webhooks: 1) since 2026-11-23T12:00:00Z"
-    assert lines("policies", processes=processes) == [("ok", what)]
+def ending(**after):
+    """A served certificate."""
+    return serving(served(certificate_ends=(NOW + timedelta(**after)).timestamp()))
 
 
-@pytest.mark.parametrize(
-    ("processes", "what"),
-    [
-        ((served("old"),), "pod webhook-a does not serve the policies: it serves old"),
-        ((served(None, problem="no answer: x"),), "not serve the policies: no answer: x"),
-        ((leader(),), "no webhook serves them"),
-    ],
-)
-def test_policies_that_are_not_in_force_fail(processes, what):
-    [(level, text)] = lines("policies", processes=processes)
-    assert level == "failed"
-    assert what in text
-    assert " -- " in text
-
-
-def test_a_webhook_outside_of_the_cluster_is_not_missed_among_the_pods():
-    elsewhere = WebhookEntry("Fail", b"", "https://webhook.example.com/mutate")
-    what = "policies new are in force everywhere (controllers: 1, webhook: outside of the cluster, not asked)"
-    assert lines("policies", processes=(leader(),), webhook=elsewhere) == [("ok", what)]
-
-
-@pytest.mark.parametrize(
-    ("figures", "line"),
-    [
-        (None, ("skipped", "no leading controller answers, which counts slices")),
-        (
-            Figures(gpus=35, slices=280, free=19, waiting=12),
-            ("ok", "19 of 280 slices are free for new pods, on 35 GPUs; pods wait for 12 slices"),
-        ),
-        (
-            Figures(gpus=1, slices=8, free=8),
-            ("ok", "8 of 8 slices are free for new pods, on 1 GPUs; no pod waits for slices"),
-        ),
-        (Figures(cards=3), ("ok", "DRA drivers offer 3 cards to claims, and no node offers slices")),
-        (Figures(), ("warning", "no node offers slices -- install the agent: docs/getting-started/agent.md")),
-    ],
-)
-def test_what_is_free_and_what_waits_is_said_as_the_leader_counts_it(figures, line):
-    assert lines("slices", processes=(leader(figures=figures),)) == [line]
-
-
-def test_cards_alone_are_too_little_for_policies_whose_pods_get_slices():
-    [(level, text)] = lines(
+FINDINGS = {
+    "a CRD is not served": (
+        *("crds", {"served": frozenset({"gpuledgers"})}, "failed"),
+        "the API server does not serve gpunodes of clearml-injector.io/v1alpha1 -- run helm upgrade",
+    ),
+    "no Lease": (
+        "controller",
+        {"lease": None},
+        "failed",
+        f"-controller does not exist{PODS}",
+    ),
+    "a free Lease": ("controller", {"lease": lease(holder="")}, "failed", f"no controller leads{PODS}"),
+    "a Lease that was never renewed": ("controller", {"lease": lease(ago=None)}, "failed", f"leads{PODS}"),
+    "a Lease of 5 minutes ago": (
+        *("controller", {"lease": lease(ago=300)}, "failed"),
+        f"the leading controller has not renewed its Lease for 300 s{PODS}",
+    ),
+    "a Lease from the future": (
+        *("controller", {"lease": lease(ago=-300)}, "warning"),
+        "the leading controller renewed its Lease 300 s in the future -- set the clocks",
+    ),
+    "policies in force": (
+        *("policies", serving(served(since=NOW.timestamp()), leader(since=NOW.timestamp() - 9)), "ok"),
+        f"{IN_FORCE}s: 1) since 2026-11-23T12:00:00Z",
+    ),
+    "a webhook outside of the cluster": (
+        *("policies", {**serving(leader()), "webhook": ELSEWHERE}, "ok"),
+        f"{IN_FORCE}: outside of the cluster, not asked)",
+    ),
+    "older policies": (
+        *("policies", serving(served("old")), "failed"),
+        "pod webhook-a does not serve the policies: it serves old -- ",
+    ),
+    "no answer": (
+        "policies",
+        serving(served(None, problem="no answer")),
+        "failed",
+        "policies: no answer -- ",
+    ),
+    "no webhook": ("policies", serving(leader()), "failed", "no webhook serves them -- "),
+    "no leader": ("slices", counted(), "skipped", "no leading controller answers, which counts slices"),
+    "free slices and what waits": (
+        *("slices", counted(gpus=35, slices=280, free=19, waiting=12), "ok"),
+        "19 of 280 slices are free for new pods, on 35 GPUs; pods wait for 12 slices",
+    ),
+    "nothing waits": ("slices", counted(gpus=1, slices=8), "ok", "on 1 GPUs; no pod waits for slices"),
+    "no slices": ("slices", counted(gpus=0), "warning", "no node offers slices -- install the agent: docs/"),
+    "cards": (
         "slices",
-        processes=(leader(figures=Figures(cards=3)),),
-        policies=StoredPolicies("new", of_slices=("default", "team")),
-    )
-    what = "DRA drivers offer 3 cards to claims, and no node offers slices, as policy default, team needs"
-    assert (level, text.partition(" -- ")[0]) == ("warning", what)
+        serving(CARDS),
+        "ok",
+        "DRA drivers offer 3 cards to claims, and no node offers slices",
+    ),
+    "cards where pods get slices": (
+        *("slices", {**serving(CARDS), "policies": OF_SLICES}, "warning"),
+        "no node offers slices, as policy default, team needs -- ",
+    ),
+    "61 days": (
+        "served-certificates",
+        ending(days=61, hours=1),
+        "ok",
+        "first served certificate expires in 61 d",
+    ),
+    "6 days": ("served-certificates", ending(days=6, hours=1), "warning", "of webhook-a expires in 6 days"),
+    "expired": ("served-certificates", ending(), "failed", "the certificate of webhook-a has expired"),
+    "no certificate": (
+        *("certificates", {"certificates": observe(Stored(None, None, None), {}, ())}, "failed"),
+        "Secret fraction-injector-tls holds no valid certificate",
+    ),
+    "a leaf of another CA": (
+        *("certificates", {"certificates": observed(bundle=FOREIGN)}, "failed"),
+        "no CA in the caBundle signed the leaf: API servers refuse every labelled pod with a 500 -- ",
+    ),
+    "a leaf of one of two CAs": (
+        *("certificates", {"certificates": observed(bundle=FOREIGN + MADE.certificate_pem)}, "ok"),
+        "certificates: the leaf expires in",
+    ),
+}
+
+
+@pytest.mark.parametrize(("check", "changed", "level", "what"), FINDINGS.values(), ids=FINDINGS)
+def test_components_are_judged(check, changed, level, what):
+    [(seen_level, text)] = lines(check, **changed)
+    assert (seen_level, what in text) == (level, True), text
 
 
 @pytest.mark.parametrize(
-    ("days", "level", "what"),
+    ("ago", "level", "what"),
     [
-        (61, "ok", "the first served certificate expires in 61 days"),
-        (6, "warning", "the certificate of webhook-a expires in 6 days"),
-        (0, "failed", "the certificate of webhook-a has expired"),
+        (LEAF_LIFETIME - timedelta(days=3), "warning", "expires in"),
+        (20 * LEAF_LIFETIME, "failed", "has expired"),
+        (
+            -timedelta(hours=3),
+            "failed",
+            "the leaf is not valid before 2026-11-23T14:00:00Z -- compare the clocks",
+        ),
     ],
 )
-def test_a_served_certificate_that_ends_soon_is_named(days, level, what):
-    ends = (NOW + timedelta(days=days, hours=bool(days))).timestamp()
-    [(seen_level, text)] = lines("served-certificates", processes=(served(certificate_ends=ends),))
-    assert (seen_level, text.partition(" -- ")[0]) == (level, what)
-
-
-@pytest.mark.parametrize(
-    ("made", "level", "what"), [(400, "warning", "expires in"), (5000, "failed", "has expired")]
-)
-def test_certificates_that_nobody_renews(made, level, what):
-    from certs.leaf import LEAF_LIFETIME  # noqa: PLC0415 next to its use
-
-    ago = LEAF_LIFETIME - timedelta(days=3) if level == "warning" else timedelta(days=made)
-    found = lines("certificates", certificates=observed(NOW - ago))
-    assert found[0][0] == level
-    assert what in found[0][1]
-    assert "fraction-injector certs status" in found[0][1]
-
-
-def test_a_secret_without_a_sound_certificate_fails():
-    from certs.observation import Stored, observe  # noqa: PLC0415 next to its use
-
-    [(level, text)] = lines("certificates", certificates=observe(Stored(None, None, None), {}, ()))
-    assert level == "failed"
-    assert text.startswith("Secret fraction-injector-tls holds no valid certificate")
-
-
-def test_a_leaf_that_no_ca_of_the_bundle_signed_fails():
-    from certs.authority import make_authority  # noqa: PLC0415 next to its use
-
-    foreign = make_authority(NOW).certificate_pem
-    found = lines("certificates", certificates=observed(bundle=foreign))
-    what = "no CA in the caBundle signed the leaf: API servers refuse every labelled pod with a 500"
-    assert (found[0][0], found[0][1].partition(" -- ")[0]) == ("failed", what)
-    both = lines("certificates", certificates=observed(bundle=foreign + MADE.certificate_pem))
-    assert [level for level, _ in both] == ["ok"]
-
-
-def test_a_leaf_that_is_not_valid_yet_fails():
-    found = lines("certificates", certificates=observed(NOW + timedelta(hours=3)))
-    assert [level for level, _ in found] == ["failed", "failed"]
-    assert found[0][1].startswith("the leaf is not valid before 2026-11-23T14:00:00Z -- compare the clocks")
-    assert found[1][1].startswith("the CA is not valid before ")
+def test_certificates_that_nobody_renews_or_that_are_not_valid_yet(ago, level, what):
+    found_level, text = lines("certificates", certificates=observed(NOW - ago))[0]
+    assert (found_level, what in text) == (level, True)

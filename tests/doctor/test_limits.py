@@ -8,57 +8,67 @@ from doctor.seen import NotRead
 from tests.doctor.support import lines, node, says
 
 TRAIN = UnlimitedContainer("team", "train", "main", 3, 5120)
-PRODUCT = "nvidia.com/gpu.product"
-B300 = {PRODUCT: "NVIDIA-B300-SXM6-AC"}
+B300 = {"nvidia.com/gpu.product": "NVIDIA-B300-SXM6-AC"}
+ESCAPES = "docs/getting-started/agent.md#what-still-escapes"
+NO_FUNCTION = "GPU 0: nvmlDeviceGetMemoryLimits_v1: Function Not Found"
+CONFIG = "nvidia.com/mig.config all-1g.10gb"
+
+
+def reported(**said):
+    return {"reports": {"gpu-1": says(**said)}}
+
+
+def divided(state, **more):
+    labels = {"nvidia.com/mig.config": "all-1g.10gb", "nvidia.com/mig.config.state": state}
+    return {"nodes": (node(labels=labels, gpus=()),), **more}
 
 
 def test_a_program_without_its_limiter_is_named_with_its_pod_and_what_to_do():
-    [(level, text)] = lines("unlimited", reports={"gpu-1": says(unlimited=(TRAIN,))})
-    assert level == "failed"
-    assert text == (
-        "node gpu-1: container main of pod team/train uses GPU 3 without the limiter of its 5120 MiB"
-        " -- use an image with glibc 2.28 or newer that is not Alpine, and no static binaries"
-    )
+    advice = "use an image with glibc 2.28 or newer that is not Alpine, and no static binaries"
+    program = "container main of pod team/train uses GPU 3 without the limiter of its 5120 MiB"
+    assert lines("unlimited", **reported(unlimited=(TRAIN,), count=40)) == [
+        ("failed", f"node gpu-1: {program} -- {advice}"),
+        ("failed", f"node gpu-1: 39 more containers run without their limiter -- {advice}"),
+    ]
 
 
-def test_where_agents_look_and_find_nothing_all_is_well_and_where_none_looks_nobody_knows():
-    assert lines("unlimited", reports={"gpu-1": says(unlimited=())})[0][0] == "ok"
-    [(level, text)] = lines("unlimited", reports={"gpu-1": says(unlimited=None)})
-    assert (level, "agent.podMetrics" in text) == ("skipped", True)
-    assert lines("unlimited", reports={})[0][0] == "ok"
-    assert lines("unlimited", reports=NotRead("you lack the right"))[0][0] == "skipped"
+FINDINGS = {
+    "agents look and find none": ("unlimited", reported(), "ok", ""),
+    "no agent looks": ("unlimited", reported(unlimited=None), "skipped", "agent.podMetrics"),
+    "no report": ("unlimited", {"reports": {}}, "ok", ""),
+    "no right": ("unlimited", {"reports": NotRead("you lack the right")}, "skipped", "you lack the right"),
+    "the driver does not limit": (
+        *("driver-limits", reported(driver_limits=NO_FUNCTION), "warning"),
+        f"{NO_FUNCTION} -- upgrade driver or toolkit there",
+    ),
+    "the library alone, until the driver does": (
+        *("driver-limits", reported(driver_limits=NO_FUNCTION, limit="hami-core"), "warning"),
+        "until then hami-core alone limits",
+    ),
+    "the library, as the driver is not used": (
+        *("driver-limits", reported(driver_limits=f"not used: {NO_FUNCTION}", limit="hami-core"), "ok"),
+        f"limited by hami-core, which some programs escape ({ESCAPES}); the driver is not used: GPU",
+    ),
+    "driver and library": (
+        *("driver-limits", reported(driver_limits="held", limit="driver and hami-core"), "ok"),
+        "node gpu-1: shares are limited by driver and hami-core: only managed memory escapes",
+    ),
+    "nothing has to be limited": ("driver-limits", reported(), "ok", "limits shares where it has to"),
+    "divided as asked for": ("mig-state", divided("success"), "ok", ""),
+    "another node's division": ("mig-state", divided("failed", node="gpu-2"), "ok", ""),
+    "a division that is pending": (
+        *("mig-state", divided("pending"), "warning", f"{CONFIG} is pending: until then its cards take no"),
+    ),
+    "a division that failed": (
+        *("mig-state", divided("failed"), "failed", f"the MIG manager could not apply {CONFIG} -- "),
+    ),
+}
 
 
-ESCAPES = "docs/getting-started/agent.md#what-still-escapes"
-NO_FUNCTION = "GPU 0: nvmlDeviceGetMemoryLimits_v1: Function Not Found"
-
-
-@pytest.mark.parametrize(
-    ("report", "level", "what"),
-    [
-        ({"driver_limits": NO_FUNCTION}, "warning", f"{NO_FUNCTION} -- upgrade driver or toolkit there"),
-        (
-            {"driver_limits": f"not used: {NO_FUNCTION}", "limit": "hami-core"},
-            "ok",
-            f"limited by hami-core, which some programs escape ({ESCAPES}); the driver is not used: GPU",
-        ),
-        (
-            {"driver_limits": "held", "limit": "driver and hami-core"},
-            "ok",
-            "node gpu-1: shares are limited by driver and hami-core: only managed memory escapes",
-        ),
-        (
-            {"driver_limits": NO_FUNCTION, "limit": "hami-core"},
-            "warning",
-            "until then hami-core alone limits",
-        ),
-        ({}, "ok", "the driver limits shares where it has to"),
-    ],
-)
-def test_each_node_says_what_limits_its_shares_and_what_escapes(report, level, what):
-    [(found, text)] = lines("driver-limits", reports={"gpu-1": says(**report)})
-    assert found == level
-    assert what in text
+@pytest.mark.parametrize(("check", "changed", "level", "what"), FINDINGS.values(), ids=FINDINGS)
+def test_what_limits_shares_is_judged(check, changed, level, what):
+    [(seen_level, text)] = lines(check, **changed)
+    assert (seen_level, what in text) == (level, True), text
 
 
 @pytest.mark.parametrize(
@@ -71,30 +81,8 @@ def test_each_node_says_what_limits_its_shares_and_what_escapes(report, level, w
 )
 def test_a_divided_card_whose_profiles_nobody_knows_is_a_warning(labels, fact, report):
     nodes = (node(labels=labels, **fact),)
-    [(level, text)] = lines("mig-profiles", nodes=nodes, reports={"gpu-1": says(**report)})
+    [(level, text)] = lines("mig-profiles", nodes=nodes, **reported(**report))
     assert level == "warning"
     assert text.startswith("node gpu-1: the MIG profiles of NVIDIA-B300-SXM6-AC are not known")
-    reported = {"gpu-1": says(**report, mig_profiles=(msgspec.Raw(b"{}"),))}
-    assert lines("mig-profiles", nodes=nodes, reports=reported)[0][0] == "ok"
-
-
-@pytest.mark.parametrize(
-    ("state", "level", "what"),
-    [
-        ("success", "ok", ""),
-        ("pending", "warning", "nvidia.com/mig.config all-1g.10gb is pending: until then its cards take no"),
-        ("rebooting", "warning", "nvidia.com/mig.config all-1g.10gb is rebooting"),
-        ("failed", "failed", "the MIG manager could not apply nvidia.com/mig.config all-1g.10gb"),
-    ],
-)
-def test_a_division_that_is_pending_or_failed_is_named(state, level, what):
-    labels = {"nvidia.com/mig.config": "all-1g.10gb", "nvidia.com/mig.config.state": state}
-    [(seen_level, text)] = lines("mig-state", nodes=(node(labels=labels, gpus=()),))
-    assert seen_level == level
-    assert what in text
-    assert lines("mig-state", nodes=(node(labels=labels),), node="gpu-2")[0][0] == "ok"
-
-
-def test_of_more_than_a_gpu_node_names_the_number_is_said():
-    found = lines("unlimited", reports={"gpu-1": says(unlimited=(TRAIN,), count=40)})
-    assert found[1][1].startswith("node gpu-1: 39 more containers run without their limiter")
+    known = reported(**report, mig_profiles=(msgspec.Raw(b"{}"),))
+    assert lines("mig-profiles", nodes=nodes, **known)[0][0] == "ok"

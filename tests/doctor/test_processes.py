@@ -2,12 +2,10 @@
 
 import asyncio
 
-import msgspec
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from cluster.kube_client import ApiError
-from doctor.objects import ReleasePod
 from doctor.processes import read_processes
 from doctor.seen import Figures, ServingPod
 from service.metrics import PolicyMetrics
@@ -31,16 +29,11 @@ def metrics(digest="new", *, leads=False):
 
 
 def pod(name, component="webhook", phase="Running", port="health"):
-    return msgspec.convert(
-        {
-            "metadata": {"name": name, "labels": {"app.kubernetes.io/component": component}},
-            "spec": {
-                "containers": [{"ports": [{"containerPort": 8443}, {"name": port, "containerPort": 8080}]}],
-            },
-            "status": {"phase": phase},
-        },
-        ReleasePod,
-    )
+    return {
+        "metadata": {"name": name, "labels": {"app.kubernetes.io/component": component}},
+        "spec": {"containers": [{"ports": [{"containerPort": 8443}, {"name": port, "containerPort": 8080}]}]},
+        "status": {"phase": phase},
+    }
 
 
 def read(answers, pods=None):
@@ -58,15 +51,9 @@ def read(answers, pods=None):
 
 def test_a_process_says_what_it_serves_and_the_leader_what_it_counts():
     found = read({"x-webhook-a": metrics(), "x-controller-a": metrics(leads=True)})
+    figures = Figures(gpus=35, slices=280, free=19, waiting=12, cards=3)
     assert found == (
-        ServingPod(
-            "x-controller-a",
-            "controller",
-            "new",
-            5.0,
-            certificate_ends=9.0,
-            figures=Figures(gpus=35, slices=280, free=19, waiting=12, cards=3),
-        ),
+        ServingPod("x-controller-a", "controller", "new", 5.0, certificate_ends=9.0, figures=figures),
         ServingPod("x-webhook-a", "webhook", "new", 5.0, certificate_ends=9.0),
     )
 
@@ -87,11 +74,7 @@ def test_a_process_that_does_not_say_so_is_named_with_the_reason(answer, problem
 
 
 def test_pods_that_do_not_decide_by_the_policies_are_not_asked_and_those_that_start_are_named():
-    strangers = [
-        pod("x-agent-a", "agent"),
-        pod("y-webhook-a"),
-        pod("x-webhook-z", phase="Failed"),
-    ]
+    strangers = [pod("x-agent-a", "agent"), pod("y-webhook-a"), pod("x-webhook-z", phase="Failed")]
     found = read({}, [*strangers, pod("x-webhook-b", phase="Pending"), pod("x-webhook-c", port="other")])
     assert [(each.pod, each.problem) for each in found] == [
         ("x-webhook-b", "the pod is Pending"),

@@ -15,7 +15,6 @@ INJECTED = {"metadata": {"name": "x", "annotations": {"clearml-injector/injected
 
 
 def tried(answer=INJECTED, *, policy=None):
-    """What becomes of the pod, and the requests."""
     asked = []
 
     class Api:
@@ -25,8 +24,8 @@ def tried(answer=INJECTED, *, policy=None):
                 raise answer
             return json.dumps(answer).encode()
 
-    text = f"kind: Policy\nname: default\n{policy}\n".encode() if policy is not None else None
-    policies = parse_policies({"default.yaml": text}) if text is not None else None
+    text = f"kind: Policy\nname: default\n{policy}\n".encode()
+    policies = parse_policies({"default.yaml": text}) if policy is not None else None
     return asyncio.run(try_pod(Api(), "team", policies)), asked
 
 
@@ -51,8 +50,7 @@ def test_the_label_is_one_that_the_policy_allows(policy, labels):
 
 
 def test_no_pod_is_tried_where_the_policy_allows_none():
-    found, asked = tried(policy="fractions: {}")
-    assert (found, len(asked)) == (Read(Trial("team", closed_by="default")), 0)
+    assert tried(policy="fractions: {}") == (Read(Trial("team", closed_by="default")), [])
 
 
 @pytest.mark.parametrize(
@@ -71,13 +69,16 @@ def test_no_pod_is_tried_where_the_policy_allows_none():
             ApiError(403, 'pods is forbidden: User "me" cannot create resource "pods" in API group ""'),
             NotRead("you lack the right to create pods in namespace team"),
         ),
+        (
+            TimeoutError(),
+            NotRead(
+                "the API server does not answer the creation of a pod in namespace team: TimeoutError",
+                "failed",
+                "see its log: an admission webhook may hang",
+            ),
+        ),
         (ApiError(404, "none"), NotRead("namespace team does not exist: name another by --try-namespace")),
     ],
 )
 def test_what_comes_back_is_kept(answer, found):
     assert tried(answer)[0] == found
-
-
-def test_a_pod_that_gets_no_answer_is_a_finding_and_ends_no_report():
-    what = "the API server does not answer the creation of a pod in namespace team: TimeoutError"
-    assert tried(TimeoutError())[0] == NotRead(what, "failed", "see its log: an admission webhook may hang")

@@ -22,7 +22,6 @@ class Source(LocalSource):
 
     @property
     def readers(self):
-        """Who follows it now."""
         return self._readers
 
     def set_node(self, name, gpus=2, **more):
@@ -34,14 +33,12 @@ class Source(LocalSource):
         self.mark(name)
 
     def set_pod(self, name, node="a", namespace="team", index=0, slices=4, **more):
-        """Take in a pod."""
         fact = PodFact(namespace=namespace, name=name, node=node, takes=((index, slices),), **more)
         self.ledger.set_pod(fact)
         self.mark(node)
 
 
 def page_of(source, **facts):
-    """A page of a source."""
     return Page(source, About(role=lambda: "leading", **facts))
 
 
@@ -65,7 +62,6 @@ class Request:
         self._page = page
 
     async def run(self):
-        """Serve it to its end."""
         await self._page(self.scope, self._receive, self._send)
         return self.answer
 
@@ -133,3 +129,18 @@ def is_whole(events):
 
 def panels(events):
     return [data for name, data in events if name == "panels"]
+
+
+def shown_on(page):
+    """The rows and the panels that a viewer of a page gets first."""
+
+    async def watch(request):
+        return await request.until(lambda events: is_whole(events) and panels(events))
+
+    events = watching(page, watch)
+    return rows(events), panels(events)[0]
+
+
+def shown(source, **facts):
+    """The same, on a page of a source."""
+    return shown_on(page_of(source, **facts))

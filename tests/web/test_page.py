@@ -49,15 +49,17 @@ def test_the_document_holds_nothing_of_the_cluster():
         assert b"secret-node" not in answer.body
 
 
-@pytest.mark.parametrize("host", ["localhost:9081", "127.0.0.1:1", "[::1]:9081", "LOCALHOST"])
-def test_a_page_on_loopback_answers_to_names_of_the_machine(page, host):
-    assert get(page, host=host).status == 200
-
-
-@pytest.mark.parametrize("host", ["evil.example:9081", "localhost.evil.example", "", "[", "10.0.0.1:9081"])
-def test_a_page_on_loopback_answers_to_no_name_that_others_can_make_lead_here(page, host):
-    answer = get(page, "/stream", host=host)
-    assert (answer.status, b'"node"' in answer.body) == (421, False)
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        *((host, 200) for host in ("localhost:9081", "127.0.0.1:1", "[::1]:9081", "LOCALHOST")),
+        *((host, 421) for host in ("evil.example:9081", "localhost.evil.example", "", "[", "10.0.0.1:9081")),
+    ],
+)
+def test_a_page_answers_to_names_of_the_machine_and_to_none_that_others_can_make_lead_here(
+    page, host, status
+):
+    assert get(page, host=host).status == status
 
 
 @pytest.mark.parametrize(

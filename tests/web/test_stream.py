@@ -13,15 +13,10 @@ from ledger.use import PodUses, ShareUse
 from modes.facts import NodeFact, PodFact
 from modes.units import POOL, profile_of_resource
 from tests.ledger.cluster import eighths
-from tests.web.asking import Source, get, is_whole, page_of, panels, rows, watching
+from tests.web.asking import Source, get, is_whole, page_of, rows, shown, watching
 from web.links import Link, read_link
 from web.panels import MAX_DENIALS, MAX_UNLIMITED, MAX_WAITING
-from web.source import (
-    AdmittedPod,
-    NodeNotes,
-    UnlimitedPrograms,
-    WaitingReason,
-)
+from web.source import AdmittedPod, NodeNotes, UnlimitedPrograms, WaitingReason
 
 
 def test_all_nodes_come_first_and_then_only_those_that_change():
@@ -29,6 +24,7 @@ def test_all_nodes_come_first_and_then_only_those_that_change():
 
     async def watch(request):
         first = await request.until(is_whole)
+        source.mark("c")  # what it says is what it said
         source.set_pod("x", node="b")
         changed = await request.until(lambda events: rows(events[len(first) :]))
         return first, changed[len(first) :]
@@ -79,28 +75,15 @@ def test_mig_instances_are_shown_by_their_profile_whatever_the_strategy(product,
     source.ledger.set_node(NodeFact(name="m", labels={GPU_PRODUCT_LABEL: product}, **offered))
     source.ledger.set_pod(PodFact(namespace="team", name="x", node="m", **held))
     share = {"kind": "holder", "slices": 1, "namespace": "team", "pod": "x", "mib": 9728}
-    [gpu] = rows(watching(page_of(source), lambda request: request.until(rows)))["m"]["gpus"]
+    [gpu] = shown(source)[0]["m"]["gpus"]
     assert gpu == {"capacity": 3, "profile": "1g.10gb", "shares": [share]}
 
 
 def test_a_pod_that_waits_for_a_mig_instance_is_shown_with_its_profile():
     source = Source("a")
     source.set_pod("w", node=None, index=ONE, slices=1)
-    [found] = panels(watching(page_of(source), lambda request: request.until(panels)))[:1]
-    [row] = found["waiting"]
+    [row] = shown(source)[1]["waiting"]
     assert (row["slices"], row["profile"]) == (1, "1g.10gb")
-
-
-def test_a_row_that_says_what_it_said_is_not_sent_again():
-    source = Source("a", "b")
-
-    async def watch(request):
-        first = await request.until(is_whole)
-        source.mark("a")
-        source.set_pod("x", node="b")
-        return (await request.until(lambda events: rows(events[len(first) :])))[len(first) :]
-
-    assert list(rows(watching(page_of(source), watch))) == ["b"]
 
 
 def test_a_node_that_is_gone_is_reported():
@@ -121,14 +104,11 @@ def test_of_many_denials_unlimited_programs_and_waiting_pods_the_first_are_sent(
     source = Source("a")
     for number in range(MAX_WAITING + 5):
         source.set_pod(f"w{number}", node=None)
-    page = page_of(source, denials=lambda: denials, unlimited=lambda: (many, len(many)))
-    [found] = panels(watching(page, lambda request: request.until(panels)))[:1]
+    found = shown(source, denials=lambda: denials, unlimited=lambda: (many, len(many)))[1]
     assert [each["namespace"] for each in found["denials"]] == [f"n{n}" for n in range(MAX_DENIALS)]
-    unlimited = [each["pod"] for each in found["unlimited"]["containers"]]
-    assert (unlimited, found["unlimited"]["in_all"]) == (
-        [each.pod for each in many[:MAX_UNLIMITED]],
-        len(many),
-    )
+    unlimited = found["unlimited"]
+    assert [each["pod"] for each in unlimited["containers"]] == [each.pod for each in many[:MAX_UNLIMITED]]
+    assert unlimited["in_all"] == len(many)
     assert [pod["name"] for pod in found["waiting"]] == [f"w{number}" for number in range(MAX_WAITING)]
     assert found["waiting_in_all"] == MAX_WAITING + 5
 
@@ -143,23 +123,13 @@ def test_panels_say_what_is_free_who_waits_and_what_quotas_hold():
     async def why(pending):
         return WaitingReason("no room", f"{pending.name} waits for room", "2 of 5")
 
-    page = page_of(
-        source, why_waiting=why, quotas=lambda: [Quota("namespace", "team", 10, 4, memory_mib=163840)]
-    )
-    [found] = panels(watching(page, lambda request: request.until(panels)))[:1]
+    quota = Quota("namespace", "team", 10, 4, memory_mib=163840)
+    found = shown(source, why_waiting=why, quotas=lambda: [quota])[1]
     # Free: 3 and 8 on a, 8 on half, whose other GPU is cordoned.
     assert found["free"] == 19
+    pod = {"namespace": "team", "name": "w", "kind": "pod", "slices": 2, "queue": "half"}
     assert found["waiting"] == [
-        {
-            "namespace": "team",
-            "name": "w",
-            "kind": "pod",
-            "slices": 2,
-            "cause": "no room",
-            "why": "w waits for room",
-            "queue": "half",
-            "place": "2 of 5",
-        }
+        {**pod, "cause": "no room", "why": "w waits for room", "place": "2 of 5"},
     ]
     assert [(use["unit"], use["used"], use["limit"]) for use in found["quotas"]] == [
         # Nothing tells yet how much of a card the pod gets that waits.
@@ -173,12 +143,7 @@ def test_hostile_names_neither_end_an_event_nor_become_markup():
     name = "</script>\n\ndata: {}\u2028\u202e<img src=x>"
     source = Source("a")
     source.set_pod(name)
-
-    async def watch(request):
-        return await request.until(is_whole)
-
-    events = watching(page_of(source), watch)
-    assert rows(events)["a"]["gpus"][0]["shares"][0]["pod"] == name
+    assert shown(source)[0]["a"]["gpus"][0]["shares"][0]["pod"] == name
 
 
 def test_a_slow_reader_holds_no_bytes_and_gets_the_newest_of_each_node():
@@ -204,39 +169,15 @@ def test_a_slow_reader_holds_no_bytes_and_gets_the_newest_of_each_node():
 
 
 def test_what_a_node_lacks_is_in_its_row():
-    source = Source("a", "b")
+    source = Source("b")
+    source.set_node("a", cards=((0, 40000), (1, 80000)))
     notes = {"a": NodeNotes(is_held=True, unhealthy=frozenset({1}))}
-    page = page_of(source, notes=lambda node: notes.get(node, NodeNotes()))
-    found = rows(watching(page, lambda request: request.until(is_whole)))
+    found = shown(source, notes=lambda node: notes.get(node, NodeNotes()))[0]
     assert (found["a"]["held"], [gpu.get("unhealthy") for gpu in found["a"]["gpus"]]) == (True, [None, True])
+    # A card of another size than its node says so.
+    assert [gpu.get("mib") for gpu in found["a"]["gpus"]] == [40000, None]
     assert found["b"].keys() == {"node", "mib", "gpus"}
     assert not any("unhealthy" in gpu for gpu in found["b"]["gpus"])
-
-
-def test_a_card_of_another_size_than_its_node_says_so():
-    source = Source()
-    source.set_node("a", gpus=2, cards=((0, 40000), (1, 80000)))
-    [row] = rows(watching(page_of(source), lambda request: request.until(rows))).values()
-    assert [gpu.get("mib") for gpu in row["gpus"]] == [40000, None]
-
-
-def test_a_reservation_is_shown_by_the_name_of_its_pod_and_never_by_its_own():
-    source = Source("a")
-    for name in ("known-uid", "other-uid"):
-        source.ledger.place(eighths(4, namespace="team", reservation=name), 0.0)
-    pods = {"known-uid": AdmittedPod("train", "2026-01-01T00:00:00Z")}
-    page = page_of(source, admitted=lambda name: pods.get(name, AdmittedPod()))
-
-    async def watch(request):
-        return await request.until(is_whole), request.answer.body
-
-    events, body = watching(page, watch)
-    shares = [share for gpu in rows(events)["a"]["gpus"] for share in gpu.get("shares", ())]
-    assert {(share["kind"], share.get("pod"), share.get("created")) for share in shares} == {
-        ("reservation", "train", "2026-01-01T00:00:00Z"),
-        ("reservation", None, None),
-    }
-    assert b"uid" not in body
 
 
 def test_the_stream_says_which_cluster_it_is_and_where_links_lead_and_the_document_does_not():
@@ -250,15 +191,7 @@ def test_the_stream_says_which_cluster_it_is_and_where_links_lead_and_the_docume
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "",
-        "Grafana",
-        "=https://x.example",
-        "Grafana=javascript:alert(1)",
-        "Grafana=data:text/html,x",
-        "Grafana=//x.example",
-        "Grafana=https://",
-    ],
+    ["", "Grafana", "=https://x.example", "Grafana=javascript:alert(1)", "Grafana=//x.example", "a=https://"],
 )
 def test_a_link_leads_to_a_server(text):
     assert read_link("Grafana=https://x.example/d?a=b") == Link("Grafana", "https://x.example/d?a=b")
@@ -266,23 +199,19 @@ def test_a_link_leads_to_a_server(text):
         read_link(text)
 
 
-def test_reservations_of_replicas_are_told_apart_although_their_pods_are_called_the_same():
-    """On a node and among those that wait; what one has of several GPUs is one."""
+def test_reservations_are_shown_by_the_names_of_their_pods_and_told_apart_where_these_are_alike():
     source = Source("a", gpus=4)
-    for name in ("one", "other"):
-        source.ledger.place(eighths(16, namespace="team", reservation=name), 0.0)
-    for name in ("third", "fourth"):
-        source.ledger.place(eighths(8, namespace="team", reservation=name), 0.0)
-    page = page_of(source, admitted=lambda _: AdmittedPod("web-*"))
-
-    async def watch(request):
-        return await request.until(lambda events: is_whole(events) and panels(events))
-
-    events = watching(page, watch)
-    held = [share for gpu in rows(events)["a"]["gpus"] for share in gpu["shares"]]
-    assert [share["pod"] for share in held] == ["web-*"] * 4
+    for name, slices in (("one-uid", 16), ("other-uid", 16), ("third-uid", 8), ("fourth-uid", 8)):
+        source.ledger.place(eighths(slices, namespace="team", reservation=name), 0.0)
+    created = "2026-01-01T00:00:00Z"
+    nodes, panel = shown(source, admitted=lambda _: AdmittedPod("web-*", created))
+    held, waiting = [share for gpu in nodes["a"]["gpus"] for share in gpu["shares"]], panel["waiting"]
+    assert {(share["kind"], share["pod"], share["created"]) for share in held} == {
+        ("reservation", "web-*", created)
+    }
+    # What one has of several GPUs is one.
     assert sorted(Counter(share["id"] for share in held).values()) == [2, 2]
-    waiting = panels(events)[-1]["waiting"]
-    assert [pod["name"] for pod in waiting] == ["web-*"] * 2
-    assert len({pod["id"] for pod in waiting}) == 2
-    assert not {"one", "other", "third", "fourth"} & {each["id"] for each in [*held, *waiting]}
+    assert ([pod["name"] for pod in waiting], len({pod["id"] for pod in waiting})) == (["web-*"] * 2, 2)
+    assert "uid" not in str([nodes, panel])
+    nodes, _ = shown(source)
+    assert not any("pod" in share for gpu in nodes["a"]["gpus"] for share in gpu["shares"])

@@ -1,6 +1,6 @@
 """Who may follow the stream: as many as there is room for."""
 
-from tests.web.asking import Request, Source, is_whole, page_of, panels, watching
+from tests.web.asking import Request, Source, is_whole, page_of, watching
 from web import stream
 
 
@@ -18,10 +18,4 @@ def test_no_more_viewers_are_served_than_there_is_room_for(monkeypatch):
     other = watching(page, watch)
     message = b"there are 1 viewers already: close one, or try again later\n"
     assert (other.status, other.body) == (503, message)
-    assert source.readers == []
-
-
-def test_nobody_follows_the_ledger_when_the_last_viewer_has_gone():
-    source = Source("a")
-    watching(page_of(source), lambda request: request.until(panels))
     assert source.readers == []

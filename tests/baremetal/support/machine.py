@@ -6,7 +6,7 @@ import msgspec
 
 from agent.gpu import Gpu
 from baremetal.machine import Machine
-from baremetal.queues import ServedQueue, read_queues
+from baremetal.queues import read_queues
 from baremetal.task import Submission, Task
 from policies.loading.loader import load_policies
 from service.options import DEFAULT_POLICIES
@@ -17,12 +17,10 @@ SEED = ("dual_gpus=2", "quarter_gpu=0.25", "half_gpu=0.5", "single_gpu=1")
 
 @cache
 def policy():
-    """The built-in policy."""
     return load_policies(DEFAULT_POLICIES).resolve("default", None, None)
 
 
 def cards(count, memory_mib=40960):
-    """So many equal cards."""
     return tuple(Gpu(index, f"GPU-{index}", "NVIDIA A100-SXM4-40GB", memory_mib) for index in range(count))
 
 
@@ -40,7 +38,6 @@ class Box:
         del self.running[number]
 
     def free(self):
-        """The free slices of each card."""
         return self.machine.free(self.running.values())
 
     def lose(self, *indices):
@@ -49,18 +46,15 @@ class Box:
         self.machine = msgspec.structs.replace(self.machine, faults=faults)
 
     def next_start(self, first, *queues):
-        """The next start, if these tasks are the first of queues."""
         machine = msgspec.structs.replace(self.machine, queues=tuple(queues))
         return machine.next_start(self.running.values(), first)
 
 
 def machine(count):
-    """A machine of so many cards, in eighths."""
     return Box(cards(count))
 
 
 def first(number, overtaken=0):
-    """The first task of a queue."""
     return Task(number=number, submission=submission(), overtaken=overtaken)
 
 
@@ -70,28 +64,14 @@ def served(*texts, images=None):
 
 
 def submission(queue="half_gpu", *command, folder="/", **more):
-    """What somebody submits."""
     return Submission(queue=queue, command=command or ("true",), folder=folder, **more)
 
 
 def task(number=1, queue="half_gpu", indices=(0,), slices=4, **more):
-    """A task that has its cards."""
     given = {"submission": submission(queue), "state": "running", "attempt": 1} | more
     gpus = tuple(f"GPU-{index}" for index in indices)
     return Task(number=number, gpus=gpus, indices=indices, slices=slices, slices_per_gpu=8, **given)
 
 
 def held(number, slices, *indices, queue="q"):
-    """A task that has slices of cards."""
     return task(number, queue, indices, slices)
-
-
-def given(box, number, fraction):
-    """The cards that a task gets of a machine, which counts them; None if it has no room."""
-    queue = ServedQueue("q", "", fraction)
-    start = box.next_start({"q": first(number)}, queue)
-    if start is None:
-        return None
-    indices = tuple(card.index for card in start.cards)
-    box.adopt(held(number, fraction.slices_on_each, *indices))
-    return indices

@@ -11,27 +11,31 @@ from certs.authority import make_authority
 from certs.leaf import make_leaf
 from certs.observation import readable_authorities
 from cli.options import kubeconfig_of
+from cluster.kube_client import ApiError
 from tests.cli.running import run, serve
 
 
-class NothingThere:
-    """An API server that has no object at all."""
-
-    async def request(self, _method, path, **_):
-        from cluster.kube_client import ApiError  # noqa: PLC0415 as the command itself does
-
-        raise ApiError(404, f"{path} not found", None)
-
-
 def test_a_namespace_without_the_secrets_is_named(monkeypatch):
-    serve(monkeypatch, NothingThere())
+    serve(monkeypatch, Api({}))
+    names = "fraction-injector-ca and fraction-injector-tls"
+    said = f"fraction-injector: namespace typo has no Secrets {names}: name the installation by --release\n"
     for command in ("status", "rotate"):
         ended = run("certs", command, "--release", "typo/fraction-injector")
-        assert ended.returncode == 2
-        assert ended.stderr == (
-            "fraction-injector: namespace typo has no Secrets fraction-injector-ca and fraction-injector-tls:"
-            " name the installation by --release\n"
-        )
+        assert (ended.returncode, ended.stderr) == (2, said)
+
+
+class Api:
+    """Holds objects by path, and what was written."""
+
+    def __init__(self, objects):
+        self.objects, self.written = objects, []
+
+    async def request(self, method, path, *, body=None, **_):
+        if self.objects.get(path) is None:
+            raise ApiError(404, f"{path} not found")
+        if method == "PATCH":
+            self.written.append((path, body["data"], body["metadata"]["resourceVersion"]))
+        return json.dumps(self.objects[path]).encode()
 
 
 NAMESPACE = "/api/v1/namespaces/own"
@@ -53,8 +57,6 @@ def secret(**data):
 @pytest.fixture
 def rotate(monkeypatch):
     """Ask for a rotation; what was written is returned with how it ended."""
-    from cluster.kube_client import ApiError  # noqa: PLC0415 as the command itself does
-
     made = make_authority(datetime.now(UTC))
     leaf = make_leaf(made, ["localhost"], datetime.now(UTC))
     [authority] = readable_authorities(made.certificate_pem)
@@ -74,21 +76,10 @@ def rotate(monkeypatch):
     }
 
     def call(*arguments, **changes):
-        found = objects | changes
-        written = []
-
-        class Api:
-            async def request(self, method, path, *, query=None, body=None, content_type=None):
-                if found.get(path) is None:
-                    raise ApiError(404, f"{path} not found")
-                if method == "PATCH":
-                    written.append((path, body["data"], body["metadata"]["resourceVersion"]))
-                return json.dumps(found[path]).encode()
-
-        serve(monkeypatch, Api())
-        return run(
-            "certs", "rotate", *arguments, env={"FRACTION_INJECTOR_RELEASE": "own/fraction-injector"}
-        ), written
+        api = Api(objects | changes)
+        serve(monkeypatch, api)
+        env = {"FRACTION_INJECTOR_RELEASE": "own/fraction-injector"}
+        return run("certs", "rotate", *arguments, env=env), api.written
 
     return call
 
@@ -118,12 +109,8 @@ def test_no_key_is_taken_of_certificates_that_others_issue(rotate):
 
 def test_a_change_of_the_ca_is_not_begun_again_while_one_is_under_way(rotate):
     coming, own = (make_authority(datetime.now(UTC)) for _ in range(2))
-    authorities = secret(
-        ca_crt=own.certificate_pem,
-        ca_key=own.key_pem,
-        next_crt=coming.certificate_pem,
-        next_key=coming.key_pem,
-    )
+    old, new = ({"crt": each.certificate_pem, "key": each.key_pem} for each in (own, coming))
+    authorities = secret(ca_crt=old["crt"], ca_key=old["key"], next_crt=new["crt"], next_key=new["key"])
     ended, written = rotate("--authority", **{f"{SECRETS}ca": authorities})
     assert (ended.returncode, written) == (1, [])
     assert "a change of the CA is in progress, S1-stored" in ended.stdout

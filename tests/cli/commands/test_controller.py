@@ -2,24 +2,17 @@
 
 import pytest
 
-from tests.cli.running import run
+from tests.cli.running import error_line, run
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            ["--lease-duration=5"],
-            "--lease-retry 1.0, --renew-deadline 5.0 and --lease-duration 5.0",
-        ),
-        (["--gpu-resource=nvidia.com/gpu"], '--gpu-resource "nvidia.com/gpu" must end in {index}'),
+        (["--lease-duration=5"], "--lease-retry 1.0, --renew-deadline 5.0 and --lease-duration 5.0"),
         (["--issue-certificates=x", "--inject-ca=x"], "--issue-certificates injects the CA that it issues"),
-        (["--advertise=10.0.0.1:9443"], '--advertise "10.0.0.1:9443" must be https://HOST:PORT'),
         (["--kubeconfig=missing"], "cannot find the API server: there is no kubeconfig missing;"),
     ],
 )
 def test_a_mistake_is_reported_in_one_line(options, message, tmp_path):
     ended = run("controller", f"--tls-dir={tmp_path}", f"--policies={tmp_path}", *options)
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr.startswith(f"fraction-injector: {message}")
-    assert ended.stderr.count("\n") == 1
+    assert error_line(ended).startswith(message)

@@ -38,17 +38,12 @@ SLICES = [offered(model(40, "gpu-0")), offered(model(80, "gpu-0"), model(80, "gp
 
 @pytest.fixture
 def explain(tmp_path):
-    """Explain a pod of mode dra by the objects of an inventory."""
     (tmp_path / "policies").mkdir()
 
-    def call(*objects, found=None, resources="{mode: dra}", output="text"):
-        default = f"kind: Policy\nname: default\nresources: {resources}\n"
-        write(tmp_path / "policies", default=default)
-        write(
-            tmp_path,
-            pod=as_yaml(found or pod()),
-            nodes=json.dumps({"kind": "List", "items": [*NODES, *objects]}),
-        )
+    def call(*objects, found=None, output="text"):
+        write(tmp_path / "policies", default="kind: Policy\nname: default\nresources: {mode: dra}\n")
+        nodes = json.dumps({"kind": "List", "items": [*NODES, *objects]})
+        write(tmp_path, pod=as_yaml(found or pod()), nodes=nodes)
         options = "--policies", tmp_path / "policies", "--inventory", tmp_path / "nodes.yaml"
         return run("explain", tmp_path / "pod.yaml", *options, "--output", output)
 

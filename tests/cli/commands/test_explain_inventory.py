@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.cli.running import MANIFESTS, error_line, run
+from tests.cli.running import MANIFESTS, error_line, run, write
 
 BARE = MANIFESTS / "bare.yaml"
 
@@ -40,11 +40,9 @@ GPU_NODE = "kind: GpuNode\nmetadata: {name: n%s}\nstatus: {registered: %s, gpus:
     ],
 )
 def test_an_inventory_may_tell_where_an_agent_runs(tmp_path, inventory, node):
-    (tmp_path / "nodes.yaml").write_text(inventory)
-    policies = tmp_path / "policies"
-    policies.mkdir()
-    (policies / "default.yaml").write_text("kind: Policy\nname: default\nlimits: {from: agent}\n")
-    options = "--policies", policies, "--inventory", tmp_path / "nodes.yaml", "--output", "json"
+    (tmp_path / "nodes").write_text(inventory)
+    write(tmp_path, default="kind: Policy\nname: default\nlimits: {from: agent}\n")
+    options = "--policies", tmp_path, "--inventory", tmp_path / "nodes", "--output", "json"
     [facts] = json.loads(run("explain", BARE, *options).stdout)
     assert facts["allowed"]
     affinity = facts["pod"]["spec"].get("affinity", {}).get("nodeAffinity", {})

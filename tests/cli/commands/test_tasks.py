@@ -3,7 +3,6 @@
 import json
 import time
 from contextlib import closing
-from datetime import datetime
 
 import pytest
 
@@ -11,13 +10,12 @@ from agent.node_lock import NodeLock
 from baremetal.attempt import Attempt
 from baremetal.machine import Machine, Start
 from baremetal.store import LOCK, TASKS, StoreError, TaskStore, own_folder
-from tests.baremetal.support.machine import cards, served
+from tests.baremetal.support.machine import cards, served, submission
 from tests.cli.running import run
 
 
 @pytest.fixture
 def call(tmp_path, monkeypatch):
-    """Call the command, and return its exit code and what it printed."""
     monkeypatch.setenv("FRACTION_INJECTOR_STATE", str(tmp_path))
 
     def call(*arguments):
@@ -35,13 +33,11 @@ def store(tmp_path):
 
 
 def report(*queues):
-    """What a runner says of its machine."""
     queues = served(*[f"{name}=0.5" for name in queues])
     return Machine(name="box", cards=cards(3), slices_per_gpu=8, queues=queues)
 
 
 def begin(store, number, queue="half=0.5", indices=(0,)):
-    """A task that runs."""
     [served_queue] = served(queue)
     given = tuple(card for card in cards(3) if card.index in indices)
     return store.begin(Start(number, served_queue, given), 5.0)
@@ -52,17 +48,11 @@ def test_a_task_that_is_submitted_runs_in_this_folder_with_these_variables(
 ):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MINE", "1")
-    code, output = call(
-        "submit", "--queue", "half", "--priority", "2", "--", "python", "train.py", "--lr", "1"
-    )
-    assert (code, output) == (0, "1\nit waits until `machine run` is started\n")
+    submitted = call("submit", "--queue", "half", "--priority", "2", "--", "python", "train.py", "--lr", "1")
+    assert submitted == (0, "1\nit waits until `machine run` is started\n")
     said = store.task(1).submission
-    assert (said.queue, said.command, said.folder) == (
-        "half",
-        ("python", "train.py", "--lr", "1"),
-        str(tmp_path),
-    )
-    assert (said.env["MINE"], said.priority) == ("1", 2)
+    assert (said.queue, said.folder, said.env["MINE"], said.priority) == ("half", str(tmp_path), "1", 2)
+    assert said.command == ("python", "train.py", "--lr", "1")
 
 
 def test_a_queue_that_the_runner_does_not_serve_is_refused_with_those_that_it_does(call, store):
@@ -74,11 +64,19 @@ def test_a_queue_that_the_runner_does_not_serve_is_refused_with_those_that_it_do
     assert call("submit", "--queue", "half", "true") == (0, "1\n")
 
 
-def test_a_submission_has_a_size(call, monkeypatch):
-    monkeypatch.setenv("LARGE", "x" * 2**20)
-    code, output = call("submit", "--queue", "half", "true")
-    assert code == 2
-    assert "more than 1048576 bytes: put them into a file" in output
+@pytest.mark.parametrize(
+    ("variable", "command", "said"),
+    [
+        (("LARGE", "x" * 2**20), "true", "variables have more than 1048576 bytes: put them into a file"),
+        (("ODD", "\udcff"), "true", "command, folder or a variable is no UTF-8 text: change or unset it"),
+        (("MINE", "1"), "\udcff", "command, folder or a variable is no UTF-8 text: change or unset it"),
+    ],
+    ids=["too large", "a variable that is no text", "a command that is no text"],
+)
+def test_what_cannot_be_submitted_is_refused_in_one_line(call, monkeypatch, variable, command, said):
+    monkeypatch.setenv(*variable)
+    code, output = call("submit", "--queue", "half", command)
+    assert (code, said in output, output.count("\n")) == (2, True, 1)
 
 
 def test_tasks_are_listed_with_the_use_of_the_machine(call, store):
@@ -99,19 +97,17 @@ def test_tasks_are_listed_with_the_use_of_the_machine(call, store):
     ]
 
 
-def test_tasks_as_json_hold_no_variables(call, store, monkeypatch):
-    monkeypatch.setenv("SECRET", "of-the-user")
-    call("submit", "--queue", "half", "true")
+def test_tasks_as_json_hold_no_variables(call, store):
+    store.submit(submission("half", "true", env={"SECRET": "of-the-user"}), 1.0)
     code, output = call("tasks", "--output", "json")
     [task] = json.loads(output)
     assert (code, task["number"], task["submission"]["command"]) == (0, 1, ["true"])
     assert "of-the-user" not in output
-    assert datetime.fromisoformat(task["submittedAt"]).tzinfo is not None
-    assert task["startedAt"] is None
+    assert (task["submittedAt"], task["startedAt"]) == ("1970-01-01T00:00:01Z", None)
 
 
 def test_the_log_of_the_latest_attempt_is_printed_as_it_is_with_the_note_behind_it(call, store, tmp_path):
-    call("submit", "--queue", "half", "true")
+    store.submit(submission("half"), 1.0)
     begin(store, 1)
     folder = tmp_path / "private" / TASKS / "1" / "1"
     folder.mkdir(parents=True)
@@ -119,6 +115,12 @@ def test_the_log_of_the_latest_attempt_is_printed_as_it_is_with_the_note_behind_
     assert call("logs", "1") == (0, "one\ntwo")
     store.update(1, state="lost", ended_at=9.0, note="why")
     assert call("logs", "--follow", "1") == (0, "one\ntwotask 1: why\n")
+
+
+def test_who_follows_the_log_of_a_task_that_waits_is_told_so(call, store, monkeypatch):
+    store.submit(submission("half"), 1.0)
+    monkeypatch.setattr(time, "sleep", lambda _: store.cancel(1, 2.0))
+    assert call("logs", "-f", "1") == (0, "task 1 waits until `machine run` is started\n")
 
 
 def test_cancelling_a_waiting_task_ends_it_and_a_running_one_is_for_the_runner(call, store):
@@ -129,45 +131,31 @@ def test_cancelling_a_waiting_task_ends_it_and_a_running_one_is_for_the_runner(c
     assert call("cancel", "2") == (0, "")
     assert (store.task(1).cancelled, store.task(2).state) == (True, "cancelled")
     assert call("cancel", "2") == (2, "fraction-injector: task 2 is cancelled\n")
+    for command in ("logs", "cancel"):
+        assert call(command, "7") == (2, "fraction-injector: no task 7\n")
 
 
-@pytest.mark.parametrize(
-    "command",
-    [["tasks"], ["logs", "1"], ["cancel", "1"], ["ledger"], ["doctor"]],
-)
+@pytest.mark.parametrize("command", [["tasks"], ["cancel", "1"], ["ledger"], ["doctor"]])
 def test_a_command_that_only_looks_makes_no_folder_and_changes_none(call, tmp_path, command):
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine").chmod(0o775)
+    (tmp_path / "mine").mkdir(0o755)
     for folder in ("typo", "mine"):
         advice = "start `machine run`, or name its folder with --state"
-        code, output = call(*command, "--state", str(tmp_path / folder))
-        assert (code, output) == (
-            2,
-            f"fraction-injector: there are no tasks in {tmp_path / folder}: {advice}\n",
-        )
-    assert [each.name for each in tmp_path.iterdir()] == ["mine"]
-    assert list((tmp_path / "mine").iterdir()) == []
-    assert (tmp_path / "mine").stat().st_mode & 0o777 == 0o775
-
-
-@pytest.mark.parametrize("command", ["logs", "cancel"])
-def test_an_unknown_task_is_refused(call, store, command):
-    assert call(command, "7") == (2, "fraction-injector: no task 7\n")
+        said = f"fraction-injector: there are no tasks in {tmp_path / folder}: {advice}\n"
+        assert call(*command, "--state", str(tmp_path / folder)) == (2, said)
+    assert [each.name for each in tmp_path.rglob("*")] == ["mine"]
+    assert (tmp_path / "mine").stat().st_mode & 0o777 == 0o755
 
 
 def test_the_ledger_shows_the_machine_as_one_node(call, store):
-    assert call("ledger") == (
-        2,
-        "fraction-injector: `machine run` was never started with this folder of tasks\n",
-    )
+    never = "fraction-injector: `machine run` was never started with this folder of tasks\n"
+    assert call("ledger") == (2, never)
     store.write_machine(report("half"))
-    call("submit", "--queue", "half", "true")
+    store.submit(submission("half"), 1.0)
     begin(store, 1, indices=(1,))
     code, output = call("ledger", "--output", "json")
     [node] = json.loads(output)
     assert (code, node["name"], [gpu["capacity"] for gpu in node["gpus"]]) == (0, "box", [8, 8, 8])
     assert [[share["name"] for share in gpu["shares"]] for gpu in node["gpus"]] == [[], ["1"], []]
-    assert "tasks/1: 4" in call("ledger")[1]
 
 
 def test_doctor_checks_the_machine_and_fails_if_a_check_does(call, store, tmp_path):
@@ -181,23 +169,12 @@ def test_doctor_checks_the_machine_and_fails_if_a_check_does(call, store, tmp_pa
     lock.release()
 
 
-def test_what_is_no_text_is_refused_in_one_line(call, store, monkeypatch):
-    monkeypatch.setenv("ODD", "\udcff")
-    code, output = call("submit", "--queue", "half", "true")
-    assert (code, output) == (
-        2,
-        "fraction-injector: command, folder or a variable is no UTF-8 text: change or unset it\n",
-    )
-    monkeypatch.delenv("ODD")
-    assert call("submit", "--queue", "half", "\udcff")[0] == 2
-
-
 def test_a_folder_that_is_gone_is_refused_in_one_line(call, store, tmp_path, monkeypatch):
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
-    code, output = call("submit", "--queue", "half", "true")
-    assert (code, output) == (2, "fraction-injector: this folder is gone: change to another\n")
+    said = "fraction-injector: this folder is gone: change to another\n"
+    assert call("submit", "--queue", "half", "true") == (2, said)
 
 
 def test_where_nothing_can_be_written_a_running_task_is_ended_through_its_supervisor(

@@ -27,14 +27,8 @@ def waiting(**changes):
         "clearml-injector/memory-mib": "40960",
     }
     metadata["creationTimestamp"] = ago(600)
-    reference = {
-        "apiVersion": "apps/v1",
-        "kind": "ReplicaSet",
-        "name": "web-1",
-        "uid": "u",
-        "controller": True,
-    }
-    metadata["ownerReferences"] = [reference]
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "u", "controller": True}
+    metadata["ownerReferences"] = [owner]
     status["phase"] = "Pending"
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": SAYS}
     status["conditions"] = [condition]
@@ -43,14 +37,8 @@ def waiting(**changes):
 
 
 def event(kind, name, reason, message):
-    return {
-        "metadata": {"name": "e"},
-        "involvedObject": {"kind": kind, "name": name},
-        "reason": reason,
-        "message": message,
-        "count": 3,
-        "lastTimestamp": ago(120),
-    }
+    about = {"metadata": {"name": "e"}, "involvedObject": {"kind": kind, "name": name}}
+    return {**about, "reason": reason, "message": message, "count": 3, "lastTimestamp": ago(120)}
 
 
 def ledger(name, *free):

@@ -35,17 +35,11 @@ class Server(ThreadingHTTPServer):
 
     @property
     def env(self):
-        """Variables that configure the client."""
         url = f"http://127.0.0.1:{self.server_port}"
         hosts = {f"CLEARML_{name}_HOST": url for name in ("API", "WEB", "FILES")}
         return hosts | {"CLEARML_API_ACCESS_KEY": KEY, "CLEARML_API_SECRET_KEY": SECRET}
 
     def answer(self, action, body, authorization):
-        """The data of an answer.
-
-        Raises:
-            ApiError: the server refuses.
-        """
         kind, _, given = (authorization or "").partition(" ")
         if action == "auth.login":
             if kind != "Basic" or base64.b64decode(given).decode() != f"{KEY}:{SECRET}":
@@ -62,28 +56,15 @@ class Server(ThreadingHTTPServer):
 
     def _queue(self, name, most):
         entries = [{"task": task, "added": added} for task, added in self.queues[name]]
-        return {
-            "id": uuid.uuid5(uuid.NAMESPACE_OID, name).hex,
-            "name": name,
-            "company": "d1bd92a3b039400cbafc60a7a5b1e52b",
-            "created": CREATED,
-            "last_update": CREATED,
-            "tags": [],
-            "system_tags": [],
-            "entries": entries[:most] if most else entries,
-        }
+        known = {"id": uuid.uuid5(uuid.NAMESPACE_OID, name).hex, "name": name, "company": "d1bd92a3b039400c"}
+        known |= {"created": CREATED, "last_update": CREATED, "tags": [], "system_tags": []}
+        return known | {"entries": entries[:most] if most else entries}
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: Server
 
-    def do_POST(self):
-        self._answer()
-
     def do_GET(self):
-        self._answer()
-
-    def _answer(self):
         # Without a version, as the client logs in, it is the newest.
         path = self.path.partition("?")[0]
         version, action = re.fullmatch(r"/(?:v([0-9.]+)/)?([a-z_.]+)", path).groups("2.31")
@@ -107,13 +88,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
+    do_POST = do_GET  # noqa: N815 the base class's names
+
     def log_message(self, *_):
         """Quiet."""
 
 
 @contextmanager
 def serving():
-    """A server while the context is open."""
     server = Server()
     thread = threading.Thread(target=server.serve_forever)
     thread.start()

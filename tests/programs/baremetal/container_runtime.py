@@ -42,7 +42,6 @@ class ContainerRuntime:
         self._file.write_bytes(msgspec.json.encode(self._specification()))
 
     def __call__(self, *arguments):
-        """Run the program; return what it prints."""
         command = [self.program, *arguments]
         return subprocess.run(
             command, env=os.environ | self.env, check=True, capture_output=True, text=True
@@ -53,7 +52,6 @@ class ContainerRuntime:
         return self("ps", "--all", "--format", "{{.Names}}").split()
 
     def close(self):
-        """Remove what is left."""
         for name in self.containers():
             self("rm", "--force", name)
         self._file.unlink()

@@ -49,7 +49,6 @@ class Docker(ContainerRuntime):
             raise
 
     def close(self):
-        """Remove what is left, and end the daemon with its containerd."""
         try:
             super().close()
         finally:

@@ -15,8 +15,6 @@ runtime = "runc"
 
 
 class Podman(ContainerRuntime):
-    """Podman with images and containers of its own."""
-
     def __init__(self, folder):
         skip_without("podman", "runc", "busybox")
         (folder / "containers.conf").write_text(_CONF)

@@ -36,11 +36,9 @@ class Lab:
         self.runner = None
 
     def write(self, *cards):
-        """Say which cards there are from now on."""
         NvmlNode(cards).write(self.file)
 
     def command(self, *arguments):
-        """What starts a runner."""
         variables = library.environment(self.file) | {"FRACTION_INJECTOR_STATE": str(self.folder / "state")}
         variables |= {"LAB": str(self.folder)}
         pairs = [f"{name}={value}" for name, value in variables.items()]
@@ -59,7 +57,6 @@ class Lab:
         self.runner = runner
 
     def served(self):
-        """How many runners served so far."""
         return self.log.read_text().count('"event":"serving"') if self.log.exists() else 0
 
     def kill(self):
@@ -73,17 +70,14 @@ class Lab:
             return store.submit(submission(queue, *command, env=dict(env), **more), 0.0)
 
     def cancel(self, number):
-        """Cancel a task as the command does."""
         with closing(TaskStore(self.state)) as store:
             store.cancel(number, 0.0)
 
     def tasks(self):
-        """All tasks by number."""
         with closing(TaskStore(self.state)) as store:
             return {task.number: task for task in [*store.running(), *store.waiting(9999), *store.over(9999)]}
 
     def machine(self):
-        """What the runner says of the machine."""
         with closing(TaskStore(self.state)) as store:
             return store.read_machine()
 
@@ -94,7 +88,6 @@ class Lab:
         )
 
     def close(self):
-        """End the runner and whatever still runs."""
         if self.runner is not None:
             self.runner.stop()
         for folder in (self.state / "tasks").glob("*/*"):

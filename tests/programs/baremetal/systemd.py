@@ -66,12 +66,10 @@ class Systemd:
         assert "ro" in self("findmnt", "--noheadings", "--output=OPTIONS", "/").split(",")
 
     def __call__(self, *command, check=True):
-        """Run a command among its processes; return what it prints."""
         entered = ["nsenter", f"--target={self.pid}", *ENTER, *command]
         return subprocess.run(entered, check=check, capture_output=True, text=True).stdout
 
     def close(self):
-        """End it."""
         self._process.stop()
         assert cgroups.clear(self._groups) == []
 

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+from contextlib import contextmanager
 
 import pytest
 
@@ -30,10 +31,17 @@ def lab(tmp_path, monkeypatch):
     made.close()
 
 
-def test_clearmls_own_client_reads_the_queues_and_its_agent_gets_the_cards(lab, monkeypatch):
+@contextmanager
+def served(monkeypatch):
+    """A server that the client is configured for."""
     with serving() as server:
         for name, value in server.env.items():
             monkeypatch.setenv(name, value)
+        yield server
+
+
+def test_clearmls_own_client_reads_the_queues_and_its_agent_gets_the_cards(lab, monkeypatch):
+    with served(monkeypatch) as server:
         server.queues = {
             "dual": [("task-1", CREATED)],
             "half-a.b": [("task-2", CREATED), *_many(MAX_MIRRORED)],
@@ -58,9 +66,7 @@ def _many(count):
 
 
 def test_a_server_that_refuses_us_is_said_in_one_line(lab, monkeypatch):
-    with serving() as server:
-        for name, value in server.env.items():
-            monkeypatch.setenv(name, value)
+    with served(monkeypatch):
         monkeypatch.setenv("CLEARML_API_SECRET_KEY", "wrong")
         said = r"ClearML's server cannot be used: LoginError: .*unauthorized \(invalid credentials\)"
         with pytest.raises(ProcessError, match=said):
@@ -68,9 +74,7 @@ def test_a_server_that_refuses_us_is_said_in_one_line(lab, monkeypatch):
 
 
 def test_a_queue_that_clearml_does_not_have_is_logged_and_others_are_served(lab, monkeypatch):
-    with serving() as server:
-        for name, value in server.env.items():
-            monkeypatch.setenv(name, value)
+    with served(monkeypatch) as server:
         server.queues = {"half": [("task-1", CREATED)], "gone-too": []}
         lab.start("--clearml", "--queue", "half=0.5", "gone=1")
         lab.until(lambda tasks: any(task.state in OVER for task in tasks.values()), "a task of the other")

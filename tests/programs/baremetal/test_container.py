@@ -1,5 +1,7 @@
 """Tasks in containers: what podman and docker make of them."""
 
+import re
+
 import pytest
 
 from baremetal.task import OVER
@@ -68,11 +70,10 @@ def test_a_container_goes_on_when_the_runner_is_killed_and_ends_when_it_is_cance
     lab.until(lambda _: "runs" in log_of(lab, number), "it runs")
     lab.kill()
     [name] = runtime.containers()
-    mark = runtime("inspect", "--format", '{{index .Config.Labels "fraction-injector.task"}}', name).strip()
     lab.serve()
     tasks = lab.tasks()
     assert (tasks[number].state, tasks[number].attempt) == ("running", 1)
     lab.cancel(number)
     lab.until(lambda tasks: tasks[number].state == "cancelled", "it ends")
     assert runtime.containers() == []
-    assert (name, mark.split("/")[1:]) == (f"fraction-injector-{mark.replace('/', '-')}", [str(number), "1"])
+    assert re.fullmatch(f"fraction-injector-[0-9a-f]+-{number}-1", name)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from testbed.nvidia import library
-from testbed.process import Process, eventually
+from testbed.process import Process
 from tests.product import ROOT
 from tests.programs.baremetal.processes import Lab
 
@@ -45,7 +45,6 @@ def lab(tmp_path, monkeypatch):
 
 
 def serve(lab, command):
-    """Run a runner as in a terminal."""
     served = lab.served()
     lab.runner = Process(["/bin/sh", "-c", f"exec {command}"], lab.log)
     lab.runner.until_ready(lambda: lab.served() > served, 120)
@@ -93,9 +92,3 @@ def as_printed(text):
     """A list of tasks without what differs from machine to machine."""
     without_host = re.sub(r"^\S+: (?=[0-9.]+ of)", "", text, flags=re.MULTILINE)
     return re.sub(r"[0-9]:[0-9]{2}:[0-9]{2}", "TIME", without_host)
-
-
-def test_the_page_is_served_where_the_docs_say(lab):
-    assert "`machine run --page-port 9081`" in PAGE
-    serve(lab, "fraction-injector machine run --page-port 0 --queue half_gpu=0.5")
-    eventually(lambda: '"address":"http://localhost:' in lab.log.read_text(), "its address")

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from testbed.process import eventually
+from tests.product import ROOT
 from tests.programs.baremetal.processes import Lab
 
 
@@ -19,12 +20,12 @@ def lab(tmp_path):
 
 
 def address_of(lab):
-    """The address that the runner logs."""
     found = [json.loads(line) for line in lab.log.read_text().splitlines() if '"event":"page"' in line]
     return next(iter(found), {}).get("address")
 
 
 def test_run_queues_serves_the_page_on_loopback_alone(lab):
+    assert "`machine run --page-port 9081`" in (ROOT / "docs/getting-started/bare-metal.md").read_text()
     lab.start("--queue", "half_gpu=0.5", "--page-port", "0")
     address = eventually(lambda: address_of(lab), "the page")
     port = int(re.search(r":(\d+)/$", address)[1])

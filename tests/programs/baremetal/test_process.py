@@ -89,8 +89,6 @@ def test_whatever_is_killed_each_task_runs_once_or_is_reported_and_no_card_is_ov
 
 
 class Running:
-    """A process of a task."""
-
     def __init__(self, pid, begun, variables):
         self.pid, self.begun = pid, begun
         self.task = int(variables[MARK].split("/")[1])

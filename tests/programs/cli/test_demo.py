@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -86,21 +87,16 @@ def serving():
         started.end(os.killpg, signal.SIGTERM)
 
 
-def test_the_printed_curl_line_works(serving):
+def test_the_printed_curl_line_works_and_ctrl_c_leaves_no_process_and_no_file(serving):
     curl = serving.curl()
     assert shutil.which("curl") is not None, "the demo prints a curl command: install curl"
     answered = subprocess.run([*curl, "--silent"], capture_output=True, check=True, timeout=WAIT_S)
     response = json.loads(answered.stdout)["response"]
     assert (response["allowed"], response["patchType"]) == (True, "JSONPatch")
-
-
-def test_ctrl_c_ends_it_cleanly_and_leaves_no_process_and_no_file(serving):
-    folder = os.path.dirname(serving.curl()[serving.curl().index("--cacert") + 1])  # noqa: PTH120 a name only
-    assert is_listening(serving.port)
-    assert os.path.isdir(folder)  # noqa: PTH112 the same
+    folder = Path(curl[curl.index("--cacert") + 1]).parent
+    assert (is_listening(serving.port), folder.is_dir()) == (True, True)
     assert serving.end(os.killpg, signal.SIGINT) == 0
-    assert not is_listening(serving.port)
-    assert not os.path.exists(folder)  # noqa: PTH110 the same
+    assert (is_listening(serving.port), folder.exists()) == (False, False)
 
 
 def test_a_port_in_use_is_said():

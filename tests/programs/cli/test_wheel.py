@@ -55,12 +55,8 @@ def test_the_wheel_holds_the_examples_of_the_demo_and_the_policies(wheel):
     assert not any(name.startswith(("tests/", "testbed/", "bench/")) for name in names)
 
 
-def test_the_installed_command_runs_the_demo(commands, tmp_path):
-    shown = ended(commands / "fraction-injector", "demo", cwd=tmp_path)
-    assert shown.count("injected") > 3
-
-
-def test_the_commands_say_their_version_and_what_they_do(commands, tmp_path):
+def test_the_installed_commands_run_the_demo_and_say_their_version_and_what_they_do(commands, tmp_path):
+    assert ended(commands / "fraction-injector", "demo", cwd=tmp_path).count("injected") > 3
     printed = ended(commands / "fraction-injector", "--version", cwd=tmp_path)
     assert printed == f"fraction-injector {VERSION}\n"
     plugin = ended(commands / "kubectl-fraction", "--help", cwd=tmp_path)

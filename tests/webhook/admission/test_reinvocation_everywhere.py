@@ -4,7 +4,6 @@ import pytest
 
 from cli.explainer import Explainer, review_of
 from cli.manifests import ManifestError, read_inventory, read_objects
-from ledger.ledger import Ledger
 from policies.loading.loader import load_policies
 from tests.webhook.support import FIXTURES
 from tests.webhook.support.reviewed_again import check_again, is_injected_pod
@@ -23,10 +22,8 @@ FILES = sorted(
 def test_every_pod_of_a_file_is_known_again(file):
     policies, inventory = file.parent / "policies", file.parent / "inventory.yaml"
     policy_set = load_policies(policies if policies.exists() else ROOT / "policies")
-    ledger = Ledger()
-    read_inventory(
-        inventory if inventory.exists() else FIXTURES / "inventory.json", policy_set.resource_names
-    ).put_into(ledger)
+    found = inventory if inventory.exists() else FIXTURES / "inventory.json"
+    ledger = read_inventory(found, policy_set.resource_names)
     explainer = Explainer(policy_set, ledger)
     for found in objects(file):
         for each in explainer.explain(found):

@@ -9,7 +9,6 @@ from typing import Any
 import jsonpatch
 
 from cli.manifests import read_inventory
-from ledger.ledger import Ledger
 from modes.resource_names import ResourceNames
 from policies.loading.loader import load_policies, parse_policies
 from tests.webhook.support.answers import finish, readable
@@ -41,9 +40,7 @@ def policies(text="", **files):
 
 
 def fixture_ledger(names=None):
-    ledger = Ledger()
-    read_inventory(FIXTURES / "inventory.json", names or ResourceNames()).put_into(ledger)
-    return ledger
+    return read_inventory(FIXTURES / "inventory.json", names or ResourceNames())
 
 
 def pod(*, fraction="0.500", containers=None, metadata=None, labels=None, **spec) -> dict[str, Any]:
