@@ -1,7 +1,8 @@
 """The cards of one machine, and which waiting task gets some next. Pure.
 
-Queues are asked in their order, each for its first task alone. A task of a later queue may overtake the first
-one of an earlier queue that has no room, but not for ever: see `PATIENCE`.
+Queues are asked in the order in which they are listed. Only the first task of a queue can start, so that none
+overtakes another of its queue. A task of a later queue may overtake the first one of an earlier queue that
+has no room, but not for ever: one that was overtaken `PATIENCE` times has the freest cards kept for it.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -24,7 +24,7 @@ from agent.node_lock import NodeLock
 from agent.nvml import Nvml
 from agent.policy_compiler import part_for_nodes
 from agent.private_folder import UntrustedError
-from baremetal.attempt import Attempt
+from baremetal.attempt import SYSTEMD, Attempt, has_scopes
 from baremetal.clearml_queues import ClearmlError, ClearmlQueues, log_in
 from baremetal.container import CDI_DIRS, ContainerJobs, find_runtime
 from baremetal.job import JobFile, ShareLimits, process_job, shares
@@ -174,7 +174,7 @@ class _Process:
             slices_per_gpu=self._options.policy.slices_per_gpu,
             queues=tuple(self._options.queues),
             numbers=numbers,
-            warnings=_warnings(self._limits, self._options.queues),
+            warnings=tuple(_warnings(self._limits, self._options.queues)),
         )
 
 
@@ -186,15 +186,18 @@ def _forget(store: TaskStore, folder: Path) -> None:
             shutil.rmtree(each, ignore_errors=True)
 
 
-def _warnings(limits: ShareLimits, queues: Sequence[ServedQueue]) -> tuple[str, ...]:
+def _warnings(limits: ShareLimits, queues: Sequence[ServedQueue]) -> Iterator[str]:
     why = limits.why_processes_are_unlimited
-    if why is None or all(each.fraction.is_whole or each.image is not None for each in queues):
-        return ()
-    return (f"{why}: a process can use all memory of its GPU; name the library with --limiter-library",)
+    if why is not None and any(not each.fraction.is_whole and each.image is None for each in queues):
+        yield f"{why}: a process can use all memory of its GPU; name the library with --limiter-library"
+    if SYSTEMD.exists() and not has_scopes():
+        yield "systemd gives this user no scopes: tasks end when the service of `machine run` stops"
 
 
 def _limits(policy: EffectivePolicy, library: Path | None) -> ShareLimits:
+    part = part_for_nodes(replace(policy, limits_from="agent"))
     if library is not None and not library.is_file():
         raise CannotRunError(f"--limiter-library {library} is no file")
-    part = part_for_nodes(replace(policy, limits_from="agent"))
-    return ShareLimits(part, policy.limiter, str(library) if library is not None else None)
+    usual = Path(part.limiter.preload) if part.limiter.preload is not None else None
+    found = library or (usual if usual is not None and usual.is_file() else None)
+    return ShareLimits(part, policy.limiter, str(found) if found is not None else None)

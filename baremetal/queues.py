@@ -14,6 +14,7 @@ from policies.model.problems import printable, quoted
 MAX_SHARE = 16
 """Characters of a queue's share."""
 _CARDS = re.compile(r"([0-9]{1,3})(?:-([0-9]{1,3}))?", re.ASCII)
+
 _LIST = re.compile(r"=[0-9.]+,", re.ASCII)
 """In what was read as a name: a share, and a comma before the next queue."""
 

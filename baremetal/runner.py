@@ -61,7 +61,7 @@ class Runner:
         self._log = get_logger("runner")
 
     def adopt(self) -> None:
-        """Take over what runs since before."""
+        """Take over what runs since before, and find out what became of the rest."""
         self._store.write_machine(self._machine)
         for task in self._store.running():
             # The driver may have numbered the cards anew.

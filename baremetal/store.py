@@ -1,6 +1,7 @@
-"""The tasks of a machine, in SQLite: each change is a transaction that is on the disk before it returns.
+"""The tasks of a machine: a folder with SQLite. Whatever was said to be done is on the disk.
 
-One user owns the folder, and one runner works in it. A task is `running` here before anything starts for it.
+One user owns the folder, and one runner works in it. Every change is a transaction of its own, and is
+synchronised before the method returns. A task that may run is `running` here before anything starts for it.
 """
 
 from __future__ import annotations

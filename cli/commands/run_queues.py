@@ -76,7 +76,11 @@ def run_queues(  # noqa: PLR0913 each is an option of the command
     policy: Annotated[str, typer.Option(metavar="NAME", help="Policy with shares and limiter.")] = "default",
     limiter_library: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", show_default="none", help="The limiter's library on this machine."),
+        typer.Option(
+            metavar="FILE",
+            show_default="where the limiter says, if it is there",
+            help="The limiter's library on this machine.",
+        ),
     ] = None,
     runtime: Annotated[
         str | None,

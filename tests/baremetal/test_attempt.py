@@ -105,6 +105,18 @@ def test_a_session_that_has_the_number_of_a_supervisor_by_now_is_left_alone(atte
     stranger.wait()
 
 
+def test_a_systemd_that_does_not_answer_does_not_hold_the_runner_up(attempt, monkeypatch):
+    killed(attempt, job("sleep", "1000"))
+
+    def hang(command, *, timeout=None, **_):
+        assert timeout
+        raise subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(attempts, "has_scopes", lambda: True)
+    monkeypatch.setattr(subprocess, "run", hang)
+    eventually(attempt.sweep, "nothing is left")
+
+
 def test_the_job_is_on_the_disk_before_anything_starts(attempt, monkeypatch):
     synced = []
     known = os.fsync
@@ -127,6 +139,37 @@ def test_a_container_whose_supervisor_was_killed_is_removed_or_holds_its_card(at
     assert not any(attempt.sweep() for _ in range(3))
     (attempt.folder / "job.json").write_text('{"cleanup": ["true"]}')
     eventually(attempt.sweep, "it is removed")
+
+
+def test_where_systemd_runs_an_attempt_has_a_scope_of_its_own(attempt, tmp_path, monkeypatch):
+    """systemd-run starts the program in its own place, as this stand-in does."""
+    tool = tmp_path / "systemd-run"
+    tool.write_text(
+        '#!/bin/sh\necho "$@" > "${0%/*}/said"\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n'
+    )
+    tool.chmod(0o755)
+    (tmp_path / "systemctl").symlink_to("/bin/true")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(attempts, "has_scopes", lambda: True)
+    attempt.start(job("true")).wait()
+    assert attempt.state().code == 0
+    said = (tmp_path / "said").read_text()
+    unit = f"fraction-injector-{attempt.mark.replace('/', '-')}.scope"
+    assert f"--scope --quiet --collect --unit={unit} -- " in said
+
+
+def test_where_systemd_gives_a_user_no_scopes_attempts_go_without(tmp_path, monkeypatch):
+    """Such as a user without a session: systemd-run fails, and no task could ever begin."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(attempts, "SYSTEMD", tmp_path)
+    asked = attempts.has_scopes.__wrapped__
+    assert not asked()
+    for program, given in (("false", False), ("true", True)):
+        (tmp_path / "systemd-run").unlink(missing_ok=True)
+        (tmp_path / "systemd-run").symlink_to(f"/bin/{program}")
+        assert asked() == given
+    monkeypatch.setattr(attempts, "SYSTEMD", tmp_path / "none")
+    assert not asked()
 
 
 def test_another_users_process_that_cannot_be_killed_holds_the_card(attempt, monkeypatch):
