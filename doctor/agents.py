@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from controller.watch.agent_readiness import why_not_ready
 from controller.watch.resources import SeenNode
 from doctor.finding import Diagnosis
-from doctor.reasons import READ_LOG, advice_for, reasons_of
+from doctor.reasons import advice_for, reasons_of
 from doctor.seen import AgentPod, AgentSays, AgentSet, Seen, Waiting, known
 from kube.names import (
     AGENT_TAINT,
@@ -47,8 +47,8 @@ def agent_pods(seen: Seen) -> Iterator[Diagnosis]:
         if not pod.waiting:
             # It runs: its problem is in its GpuNode.
             if seen.reports.value.get(pod.node) is None:
-                what = "the agent runs, is not ready and has reported nothing"
-                yield Diagnosis("failed", what, READ_LOG, pod.node or None)
+                what = f"the agent runs, is not ready and has reported nothing{_logged(seen, pod.node)}"
+                yield Diagnosis("failed", what, advice_for(what), pod.node or None)
             continue
         for each in pod.waiting:
             why = _why(seen, pod, each)
@@ -131,7 +131,15 @@ def serving(seen: Seen) -> Iterator[Diagnosis]:
         if says is not None and says.missing and not says.registered:
             yield from _missing(says, node)
         else:
-            yield Diagnosis("failed", why, READ_LOG, node.fact.name)
+            logged = _logged(seen, node.fact.name)
+            advice = advice_for(logged) if logged else "see the agent's pod on the node"
+            yield Diagnosis("failed", f"{why}{logged}", advice, node.fact.name)
+
+
+def _logged(seen: Seen, node: str) -> str:
+    """Return what the agent of a node complains of, to follow a fault; empty if that is not known."""
+    logged = known(seen.agent_logs, {}).get(node)
+    return f"; its agent logs: {logged}" if logged else ""
 
 
 def _client_label(node: SeenNode) -> str:

@@ -158,6 +158,24 @@ def _last_line(text: str) -> str:
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
 
 
+class _LogLine(msgspec.Struct):
+    level: str = ""
+    event: str = ""
+    error: str = ""
+
+
+def complaint(log: bytes) -> str | None:
+    """Return the last warning or error in a log of JSON lines that has a reason; None without one."""
+    for text in reversed(log.splitlines()):
+        try:
+            line = msgspec.json.decode(text, type=_LogLine)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            continue  # a line of a library, or cut off
+        if line.level in {"warning", "error"} and line.error:
+            return f"{line.event}: {line.error}"
+    return None
+
+
 def events(found: list[StoredEvent] | None) -> Mapping[tuple[str, str], str]:
     """Return the last warning about each object."""
     by_time = sorted(found or (), key=lambda each: each.last_time or "")

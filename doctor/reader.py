@@ -13,7 +13,7 @@ from urllib.parse import quote
 import msgspec
 
 from certs.observation import Observation, Stored, observe
-from cluster.kube_client import ApiError, ApiServer
+from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from cluster.listing import list_all, objects_at
 from controller.certificates.store import CertificateStore, Installation
 from controller.watch.resources import SeenNode, nodes
@@ -21,7 +21,16 @@ from describe.quota_report import read_stored_policies
 from describe.uninjected import list_uninjected
 from doctor import objects
 from doctor.processes import read_processes
-from doctor.seen import NotRead, Read, Seen, ServingPod, StoredPolicies
+from doctor.seen import (
+    AgentPod,
+    AgentSays,
+    NotRead,
+    Read,
+    Seen,
+    ServingPod,
+    StoredPolicies,
+    known,
+)
 from doctor.trial import try_pod
 from kube.events import StoredEvent
 from kube.names import (
@@ -42,6 +51,9 @@ LOCK_POLICIES = f"{_ADMISSION}/validatingadmissionpolicies"
 LOCK_BINDINGS = f"{_ADMISSION}/validatingadmissionpolicybindings"
 OF_LOCK: Mapping[str, str] = {"labelSelector": "app.kubernetes.io/component=second-lock"}
 WARNINGS: Mapping[str, str] = {"fieldSelector": "type=Warning"}
+_OF_LOG: Mapping[str, str | int] = {"container": "agent", "tailLines": 200, "limitBytes": 2**17}
+LOG_SECONDS = 5.0
+MAX_LOGS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +88,8 @@ async def read_installation(api: ApiServer, scope: Scope) -> Seen:
     unread = NotRead("it is not read")
     policies, policy_set = await reader.policies()
     pods = await listed(f"/api/v1/{own}/pods", objects.Json, lambda found: found or [])
+    agent_pods = Read(objects.agent_pods(name, pods.value)) if isinstance(pods, Read) else pods
+    reports = await listed(GPU_NODES_PATH, objects.GpuNodeObject, objects.reports)
     return Seen(
         at=datetime.now(UTC),
         namespace=namespace,
@@ -92,10 +106,11 @@ async def read_installation(api: ApiServer, scope: Scope) -> Seen:
         lock_bindings=await listed(LOCK_BINDINGS, objects.Json, lock_bindings, OF_LOCK),
         accounts=await listed(f"/api/v1/{own}/serviceaccounts", objects.Json, objects.names, OF_LOCK),
         agents=await get(f"/apis/apps/v1/{own}/daemonsets/{release}-agent", objects.Json, objects.agents),
-        agent_pods=Read(objects.agent_pods(name, pods.value)) if isinstance(pods, Read) else pods,
+        agent_pods=agent_pods,
+        agent_logs=await reader.agent_logs(known(agent_pods, ()), known(reports, {}), scope.node),
         events=await listed(f"/api/v1/{own}/events", StoredEvent, objects.events, WARNINGS),
         nodes=await reader.nodes(policy_set),
-        reports=await listed(GPU_NODES_PATH, objects.GpuNodeObject, objects.reports),
+        reports=reports,
         ledgers=await listed(GPU_LEDGERS_PATH, objects.Json, objects.ledgers),
         uninjected=unread if scope.brief else await reader.uninjected(),
         trial=await try_pod(api, scope.try_namespace, policy_set)
@@ -187,6 +202,30 @@ class _Reader:
         if stored is None or (stored.tls is None and stored.authorities is None):
             return NotRead(f"they are not in Secret {self._namespace}/{self._name}-tls")
         return Read(observe(stored, {}, ()))
+
+    async def agent_logs(
+        self, pods: tuple[AgentPod, ...], reports: Mapping[str, AgentSays], node: str | None
+    ) -> Read[Mapping[str, str]] | NotRead:
+        """Read the log of agents that run and report nothing: a few, since many fail for the same reason."""
+        running = [pod for pod in pods if not pod.waiting and pod.node and node in {None, pod.node}]
+        silent = [pod for pod in running if pod.node not in reports]
+
+        async def read() -> Mapping[str, str]:
+            found = {pod.node: objects.complaint(await self._log(pod.name)) for pod in silent[:MAX_LOGS]}
+            return {node: said for node, said in found.items() if said is not None}
+
+        return await _read(f"to get pods/log {self.here}", read, lambda found: found or {})
+
+    async def _log(self, pod: str) -> bytes:
+        path = f"/api/v1/{self.own}/pods/{quote(pod, safe='')}/log"
+        try:
+            return await self._api.request("GET", path, query=_OF_LOG, accept="*/*", seconds=LOG_SECONDS)
+        except ApiError as error:
+            if error.status == HTTPStatus.FORBIDDEN:
+                raise
+            return b""  # its kubelet does not answer: other checks say so
+        except TRANSPORT_ERRORS:
+            return b""
 
     async def nodes(self, policies: PolicySet | None) -> Read[tuple[SeenNode, ...]] | NotRead:
         names = policies.resource_names if policies is not None else ResourceNames()

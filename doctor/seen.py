@@ -258,6 +258,8 @@ class Seen:
     """Names of ServiceAccounts in the release's namespace that belong to the second lock."""
     agents: Read[AgentSet | None] | NotRead
     agent_pods: Read[tuple[AgentPod, ...]] | NotRead
+    agent_logs: Read[Mapping[str, str]] | NotRead
+    """The last complaint in the log of agents that run and report nothing, by node."""
     events: Read[Mapping[tuple[str, str], str]] | NotRead
     """The last warning about a DaemonSet or pod of the release's namespace, by kind and name."""
     nodes: Read[tuple[SeenNode, ...]] | NotRead

@@ -113,6 +113,7 @@ SOUND = Seen(
     accounts=Read(frozenset({f"{NAME}-second-lock"})),
     agents=Read(AgentSet(1, 1)),
     agent_pods=Read((AgentPod("agent-a", "gpu-1", is_ready=True),)),
+    agent_logs=Read({}),
     events=Read({}),
     nodes=Read((node(), SeenNode(NodeFact(name="cpu-1"), "uid"))),
     reports=Read({"gpu-1": says()}),

@@ -116,6 +116,17 @@ def test_an_agent_that_does_not_serve_says_why(report, what):
     assert (level, text.startswith(f"node gpu-1: {what}"), " -- " in text) == ("failed", True, True)
 
 
+FORBIDDEN = "node facts are not written: the API server answered 403: gpunodes is forbidden"
+
+
+def test_an_agent_that_reports_nothing_says_why_in_its_log_if_that_may_be_read():
+    what = f"no agent has reported from this node yet; its agent logs: {FORBIDDEN} -- check the rights"
+    [(level, text)] = lines("serving", reports={}, agent_logs={"gpu-1": FORBIDDEN})
+    assert (level, text.startswith(f"node gpu-1: {what}")) == ("failed", True)
+    [(level, text)] = lines("serving", reports={}, agent_logs=NotRead("you lack the right"))
+    assert (level, "its agent logs" in text) == ("failed", False)
+
+
 def test_a_paused_agent_is_a_warning_and_no_failure():
     paused = node(labels={"nvidia.com/gpu.deploy.client": "paused-for-driver-upgrade"})
     ended = {"gpu-1": says(registered=False, missing="the agent has ended: x")}

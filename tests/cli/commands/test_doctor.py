@@ -46,7 +46,7 @@ class Api:
             found = ApiError(404, f"{path} not found") if query is None else {"items": []}
         if isinstance(found, Exception):
             raise found
-        return json.dumps(found).encode()
+        return (found if isinstance(found, str) else json.dumps(found)).encode()
 
 
 def lease():
@@ -197,3 +197,26 @@ def test_the_agents_pod_says_what_it_waits_for(ask, container, init, text):
     ]
     ended, _ = ask({**OBJECTS, f"{OWN}/pods": {"items": [pod]}, f"{OWN}/events": {"items": events}})
     assert level_of(ended, text) == "failed"
+
+
+def test_an_agent_without_rights_is_explained_by_its_log(ask):
+    metadata = {"name": "fraction-injector-agent-a", "labels": {"app.kubernetes.io/component": "agent"}}
+    status = {"conditions": [{"type": "Ready", "status": "True"}]}
+    pod = {"metadata": metadata, "spec": {"nodeName": "gpu-1", "containers": []}, "status": status}
+    refused = {"event": "node facts are not written", "error": "the API server answered 403: x"}
+    said = [
+        {"level": "warning", "event": "other", "error": "before"},
+        {"level": "warning", **refused},
+        {"level": "info", "event": "registered"},
+    ]
+    log = "\n".join(["no JSON", *map(json.dumps, said), "{"])
+    path = f"{OWN}/pods/fraction-injector-agent-a/log"
+    silent = {**OBJECTS, f"{OWN}/pods": {"items": [pod]}, GPU_NODES: {"items": []}}
+    ended, api = ask({**silent, path: log})
+    what = "its agent logs: node facts are not written: the API server answered 403: x -- check the rights"
+    assert level_of(ended, what) == "failed"
+    [query] = [query for _, asked, query in api.asked if asked == path]
+    assert query["container"] == "agent"
+    for unread in (ApiError(403, "no"), ApiError(502, "the kubelet is away"), TimeoutError()):
+        ended, _ = ask({**silent, path: unread})
+        assert level_of(ended, "no agent has reported from this node yet") == "failed"
