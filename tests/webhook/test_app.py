@@ -64,6 +64,14 @@ def test_the_body_cap_holds_without_a_length():
     assert start["status"] == 413
 
 
+@pytest.mark.parametrize("body", [b"", b"hello", b"[" * 100_000, b'{"request":{}}', b"\x1f\x8b\x08\x00gzip"])
+def test_what_is_no_review_gets_a_400_in_one_line(body):
+    metrics, (start, answer) = post(part(body))
+    assert (start["status"], dict(start["headers"])[b"content-type"]) == (400, b"text/plain; charset=utf-8")
+    assert (answer["body"].count(b"\n"), answer["body"][-1:]) == (1, b"\n")
+    assert metrics.unreadable._value.get() == 1.0
+
+
 @pytest.mark.parametrize("length", [b"7340033", b"99999999999999999999999999999999"])
 def test_a_length_over_the_cap_is_refused_before_the_body_is_read(length):
     _, (start, _) = post(headers=[*JSON, (b"content-length", length)])

@@ -1,14 +1,12 @@
 """Real reviews with one part replaced by anything: each is answered, none breaks us, none slips through."""
 
 import copy
-import json
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.effort import examples
 from tests.webhook.support import FIXTURES, LABEL, Webhook, fixture_review
-from webhook.admission_review import UnreadableReviewError, decode
 
 REVIEWS = sorted(
     path.name.removesuffix(".json")
@@ -91,10 +89,3 @@ def test_every_damaged_review_is_answered_and_no_labelled_pod_slips_through(revi
         assert WEBHOOK.decide(decided.stored, dryRun=True, namespace="default").patch == []
     else:
         assert decided.patch == []
-
-
-def read(found):
-    try:
-        return "uid", decode(json.dumps(found).encode()).uid
-    except UnreadableReviewError as error:
-        return "unreadable", str(error)

@@ -73,6 +73,12 @@ def test_with_a_client_ca_the_api_server_gets_in_and_nobody_else(running):
         assert answer.json()["response"]["allowed"]
 
 
+@pytest.mark.parametrize("path", ["/openapi.json", "/docs", "/redoc", "/nothing"])
+def test_no_port_describes_itself(running, path):
+    with client(running) as http:
+        assert (http.get(path).status_code, ask(running, path).status_code) == (404, 404)
+
+
 def metric(http, name):
     (line,) = [line for line in http.get("/metrics").text.splitlines() if line.startswith(f"{name} ")]
     return float(line.split()[1])

@@ -1,7 +1,5 @@
 """What the ledger is asked for a pod."""
 
-import pytest
-
 from kube.scheduling import Toleration
 from tests.webhook.support import Webhook, container, pod, policies
 from webhook.placing.placer import LedgerPlacer
@@ -39,9 +37,3 @@ def test_the_policys_tolerations_count_in_addition_to_the_pods(monkeypatch):
         Toleration("own", "Equal", "yes"),
         Toleration("gpu", "Exists"),
     )
-
-
-@pytest.mark.parametrize(("dry_run", "reserves"), [(False, True), (True, False)])
-def test_a_dry_run_reserves_nothing(monkeypatch, dry_run, reserves):
-    ask = request_of(monkeypatch, pod(), dryRun=dry_run)
-    assert (ask.accounting.reservation is not None) == reserves

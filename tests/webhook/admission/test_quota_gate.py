@@ -10,7 +10,7 @@ from ledger.placement_request import Quota
 from tests.ledger.cluster import gpu_node
 from tests.webhook.support import Webhook, pod, policies
 
-OURS, OTHERS = {"name": QUOTA_GATE}, {"name": "example.com/wait"}
+OURS = {"name": QUOTA_GATE}
 ME = {"username": "me", "groups": ["system:authenticated"]}
 
 

@@ -199,14 +199,3 @@ def test_other_resources_are_counted_by_the_last_snapshot():
     ledger.replace([fact], [holder("other", "n", extended=(("rdma/hca", 1),))])
     report(fallback, {"n": NodeState(fact, ledger.node("n"), *ledger.room("n"))})
     assert placed(fallback.place(request_of(Fraction(4, 8), extended=(("rdma/hca", 1),))))[0] is None
-
-
-def divided(name, *pods):
-    """A node of MIG instances as the controller streams it."""
-    amounts = {"cpu": "64", "memory": "256Gi", "nvidia.com/mig-1g.10gb": "2"}
-    labels = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}
-    raw = {"metadata": {"name": name, "labels": labels}, "status": {"allocatable": amounts}}
-    fact = node_from_object(raw, ResourceNames())
-    ledger = Ledger()
-    ledger.replace([fact], pods)
-    return NodeState(fact, ledger.node(name), *ledger.room(name))

@@ -5,7 +5,6 @@ import posixpath
 from tests.webhook.support import CACHE, LIBRARY, container, pod
 from tests.webhook.support import pod_descriptions as describer
 
-COMMAND = ["sh", "-c", "cp /k8s-vgpu/lib/nvidia/libvgpu.so.* /usr/local/vgpu/libvgpu.so"]
 SECRETS = "/var/run/secrets/"
 IDENTITY = ("AWS_REGION", "AZURE_CLIENT_ID")
 """Some of the variables that tell a container where its token is."""

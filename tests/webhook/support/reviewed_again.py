@@ -28,7 +28,7 @@ def check_again(policies, ledger, review, stored):
     changed = after_a_stranger(stored)
     third, patch = decide_again(policies, ledger, review, changed)
     assert third.denial is None, third.denial
-    assert patch == missing(changed, third.policy), patch
+    assert patch == missing(third.policy), patch
 
 
 def decide_again(policies, ledger, review, found):
@@ -50,7 +50,7 @@ def assert_unchanged(outcome):
 
 
 def after_a_stranger(stored):
-    """Return an admitted pod after another webhook: a sidecar, a toleration, defaults of resources."""
+    """Return an admitted pod after another webhook: a sidecar first, a toleration, defaults of resources."""
     changed = copy.deepcopy(stored)
     metadata, spec = changed["metadata"], changed["spec"]
     metadata["annotations"] = {**(metadata.get("annotations") or {}), "stranger.example.com/injected": "yes"}
@@ -62,16 +62,15 @@ def after_a_stranger(stored):
         resources = each["resources"] = each.get("resources") or {}
         for field, amounts in DEFAULTS.items():
             resources[field] = {**amounts, **(resources.get(field) or {})}
-    spec["containers"] = [*spec["containers"], copy.deepcopy(SIDECAR)]
+    spec["containers"] = [copy.deepcopy(SIDECAR), *spec["containers"]]
     return changed
 
 
-def missing(changed, policy):
+def missing(policy):
     """Return the patch of what a stranger's changes lack: the sidecar must see no GPU."""
     if not policy.hide_gpus_from_others:
         return []
-    at = len(changed["spec"]["containers"]) - 1
-    return [{"op": "add", "path": f"/spec/containers/{at}/env", "value": VOID}]
+    return [{"op": "add", "path": "/spec/containers/0/env", "value": VOID}]
 
 
 def is_injected_pod(outcome):
