@@ -35,7 +35,7 @@ async def reporting(*answers):
         assert await asyncio.wait_for(slept.get(), WAIT_S) == PERIOD_SECONDS
         go.put_nowait(None)
 
-    controller, context = Controller(answer, "/v1/denials"), client_context(files())
+    controller, context = Controller(answer, "POST /v1/denials"), client_context(files())
     async with listening(controller) as port:
         reports = DenialReports(ControllerClient(f"https://localhost:{port}", lambda: context), sleep)
         task = asyncio.ensure_future(reports.run())
