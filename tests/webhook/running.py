@@ -147,13 +147,6 @@ def connect(running, host="localhost"):
     return running.trust.wrap_socket(plain, server_hostname=host)
 
 
-def raw(running, request):
-    """What comes back for bytes until the server closes."""
-    with connect(running) as connection:
-        connection.sendall(request)
-        return read_all(connection)
-
-
 def read_all(connection):
     received = b""
     try:

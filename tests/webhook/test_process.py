@@ -6,9 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
 from certs.authority import make_authority
 from certs.leaf import LOCAL_NAMES, make_leaf
+from cli.app import app
 from testbed import plain_http
 from testbed.certificate_files import der_of, mount_like_kubelet
 from tests.webhook.running import (
@@ -138,15 +140,24 @@ def test_a_mounted_certificate_is_swapped_and_a_bad_one_is_not_served(running):
         assert kept.get("/readyz").status_code == 200
 
 
-STANDALONE = ("--inventory", FIXTURES / "inventory.json")
+@pytest.fixture
+def failing(tmp_path):
+    """Exit status and last line of a command that ends before it serves; in this process, for speed."""
+
+    def ask(*options):
+        own = ("--self-signed", "--inventory", FIXTURES / "inventory.json", "--ca-file", tmp_path / "ca.pem")
+        result = CliRunner().invoke(app, ["webhook", "--port", "0", *map(str, (*own, *options))])
+        assert isinstance(result.exception, SystemExit), result.exception
+        return result.exit_code, result.stderr.splitlines()[-1]
+
+    return ask
 
 
 @pytest.mark.parametrize("option", ["--port", "--health-port"])
-def test_a_port_in_use_is_said_and_ends_the_command(failing, tmp_path, option):
+def test_a_port_in_use_is_said_and_ends_the_command(failing, option):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        own = ("--self-signed", *STANDALONE, "--ca-file", tmp_path / "ca.pem")
-        status, said = failing(*own, option, port)
+        status, said = failing(option, port)
     assert status == 2
     assert said == (
         f"fraction-injector: cannot listen on 127.0.0.1:{port}: Address already in use:"
@@ -156,10 +167,9 @@ def test_a_port_in_use_is_said_and_ends_the_command(failing, tmp_path, option):
 
 def test_a_client_ca_that_cannot_be_read_is_named(failing, tmp_path):
     file = tmp_path / "missing.pem"
-    own = ("--self-signed", *STANDALONE, "--ca-file", tmp_path / "ca.pem", "--client-ca-file", file)
-    status, said = failing(*own)
+    status, said = failing("--client-ca-file", file)
     assert status == 2
     assert said.startswith(f"fraction-injector: --client-ca-file {file}: No such file or directory: ")
     file.write_text("no PEM")
-    status, said = failing(*own)
+    status, said = failing("--client-ca-file", file)
     assert (status, "client CA: holds no certificate" in said) == (2, True)

@@ -61,14 +61,30 @@ def test_ld_preload_from_a_reference_is_denied(reference):
     )
 
 
-def test_a_limiter_without_a_library_leaves_ld_preload_alone():
-    env = [("LD_PRELOAD", "/a.so"), ("LD_PRELOAD", "/b.so")]
-    assert env_after(*variables(*env), policy_set=policies("limiter: none")) == env
+@pytest.mark.parametrize(
+    ("theirs", "joined"),
+    [
+        (["/a.so", "/b.so"], f"{PRELOAD[1]}:/b.so"),
+        (["/b.so", ""], PRELOAD[1]),
+        ([PRELOAD[1]], PRELOAD[1]),
+        ([f"{PRELOAD[1]} /b.so"], f"{PRELOAD[1]} /b.so"),
+        ([f"{PRELOAD[1]}.old"], f"{PRELOAD[1]}:{PRELOAD[1]}.old"),
+    ],
+)
+def test_our_library_stands_before_theirs_in_the_last_ld_preload(theirs, joined):
+    assert env_after(*variables(*[("LD_PRELOAD", text) for text in theirs]))[0] == ("LD_PRELOAD", joined)
 
 
-def test_ld_preload_from_a_reference_is_only_denied_where_it_must_be_joined():
-    env = {"name": "LD_PRELOAD", "valueFrom": {"configMapKeyRef": {"name": "a", "key": "b"}}}
-    assert env_after(env, policy_set=policies("limiter: none")) == [("LD_PRELOAD", None)]
+@pytest.mark.parametrize(
+    "env",
+    [
+        variables(("LD_PRELOAD", "/a.so"), ("LD_PRELOAD", "/b.so")),
+        [{"name": "LD_PRELOAD", "valueFrom": {"configMapKeyRef": {"name": "a", "key": "b"}}}],
+    ],
+)
+def test_a_limiter_without_a_library_leaves_ld_preload_alone(env):
+    after = env_after(*env, policy_set=policies("limiter: none"))
+    assert after == [(entry["name"], entry.get("value")) for entry in env]
 
 
 def test_the_policy_may_leave_other_containers_alone():

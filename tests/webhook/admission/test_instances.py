@@ -3,15 +3,15 @@
 import msgspec
 import pytest
 
-from ledger.ledger import Ledger
 from modes.facts import NodeFact
 from modes.mig_profiles import A100_80GB, MigProfile, card_of_profiles
 from modes.units import profile_of_resource
-from tests.webhook.support import Webhook, container, pod, policies
+from tests.webhook.support import container, pod, policies
 from tests.webhook.support.bounded_work import MAX_LINES, Lines
+from tests.webhook.support.gpu_pods import asking_memory, webhook_of
 
 MIG = policies("resources: {mode: mig}")
-A100_40, A100_80, H100 = "NVIDIA-A100-SXM4-40GB", "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"
+A100_80 = "NVIDIA-A100-SXM4-80GB"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 OTHER_UID = "6f7a1f0e-0000-4000-8000-000000000002"
 ONE, TWO = "nvidia.com/mig-1g.10gb", "nvidia.com/mig-2g.20gb"
@@ -24,9 +24,8 @@ def node(name, product, *instances, pooled=0):
 
 
 def webhook(*nodes, policy_set=MIG):
-    ledger = Ledger()
-    ledger.replace(nodes or [node("mig-1", A100_80, (ONE, 3), (TWO, 2))], [])
-    return Webhook(policy_set, ledger)
+    nodes = nodes or (node("mig-1", A100_80, (ONE, 3), (TWO, 2)),)
+    return webhook_of(*nodes, policy_set=policy_set)
 
 
 def decide(found, *nodes):
@@ -38,17 +37,13 @@ def products(stored):
     return [each["values"] for each in term["matchExpressions"] if each["key"] == "nvidia.com/gpu.product"]
 
 
-def memory_pod(text):
-    return pod(fraction=None, labels={"clearml-injector/gpu-memory": text})
-
-
 @pytest.mark.parametrize(
     ("found", "resource", "slices"),
     [
         (pod(fraction="0.125"), ONE, "1"),
         (pod(fraction="0.250"), TWO, "2"),
-        (memory_pod("9728Mi"), ONE, "1"),
-        (memory_pod("9729Mi"), TWO, "2"),
+        (asking_memory("9728Mi"), ONE, "1"),
+        (asking_memory("9729Mi"), TWO, "2"),
     ],
 )
 def test_a_share_becomes_one_instance_of_the_smallest_profile_bound_to_its_models(found, resource, slices):
@@ -65,7 +60,7 @@ def test_an_instance_of_a_card_as_an_agent_reports_it_is_kept_in_the_next_review
     of_agent = node("mig-1", product, (ONE, 3))
     of_agent = msgspec.structs.replace(of_agent, reported_mig=card_of_profiles("card", profiles))
     reviewer = webhook(of_agent)
-    stored = reviewer.decide(memory_pod("10000Mi")).stored
+    stored = reviewer.decide(asking_memory("10000Mi")).stored
     assert reviewer.decide(stored, uid=OTHER_UID).code == "unchanged"
 
 
@@ -120,25 +115,19 @@ def test_an_instance_that_the_pod_names_in_addition_to_the_label_is_the_one_it_g
         ({"nvidia.com/mig-nonsense": "1"}, "no-matching-node"),
         ({"nvidia.com/gpu-0": "1"}, "gpu-index-set"),
         ({"nvidia.com/gpumem": "1"}, "other-gpu-system"),
+        # An instance is of one card and for one container.
+        ({"annotation": "clearml-injector/gpus", "value": "2"}, "gpus-not-allowed"),
+        ({"annotation": "clearml-injector/containers", "value": "train=0.125"}, "containers-not-allowed"),
     ],
 )
 def test_what_cannot_be_meant_with_the_label_is_denied_in_one_line(limits, code):
-    decided = decide(pod(fraction="0.125", containers=[container(limits=limits)]))
+    found = pod(fraction="0.125", containers=[container(limits=limits)])
+    if "annotation" in limits:
+        found = pod(fraction="0.125", metadata={"annotations": {limits["annotation"]: limits["value"]}})
+    decided = decide(found)
     assert decided.code == code
     assert len(decided.message) <= 200
     assert "\n" not in decided.message
-
-
-@pytest.mark.parametrize(
-    ("annotations", "code"),
-    [
-        ({"clearml-injector/gpus": "2"}, "gpus-not-allowed"),
-        ({"clearml-injector/containers": "train=0.125"}, "containers-not-allowed"),
-    ],
-)
-def test_an_instance_is_of_one_card_and_for_one_container(annotations, code):
-    found = pod(fraction="0.125", metadata={"annotations": annotations})
-    assert decide(found).code == code
 
 
 BOTH = policies("resources: {prefer: [mig, per-gpu]}")
@@ -159,7 +148,7 @@ def both(*instances, policy_set=BOTH):
     ("instances", "resource"),
     [([(ONE, 1)], ONE), ([(ONE, 0), (TWO, 0)], "nvidia.com/gpu-0"), ([], "nvidia.com/gpu-0")],
 )
-@pytest.mark.parametrize("found", [pod(fraction="0.125"), memory_pod("8Gi")], ids=["fraction", "memory"])
+@pytest.mark.parametrize("found", [pod(fraction="0.125"), asking_memory("8Gi")], ids=["fraction", "memory"])
 def test_of_both_families_the_pod_is_written_for_the_one_that_has_room(instances, resource, found):
     reviewer = both(*instances)
     decided = reviewer.decide(found)

@@ -35,10 +35,9 @@ def test_a_pod_that_claims_mib_was_not_injected_by_us():
     assert webhook.decide(stored, uid=OTHER_UID).code == "gpu-index-set"
 
 
-def by_agent_on(*mibs, keys=""):
+def by_agent_on(*mibs):
     """A webhook whose nodes have cards of these MiB, and whose agents limit."""
-    facts = [gpu_node(str(mib), mib=mib, agent="serving") for mib in mibs]
-    return webhook_of(*facts, policy_set=policies(f"limits: {{from: agent}}\n{keys}"))
+    return webhook_of(*[gpu_node(str(mib), mib=mib, agent="serving") for mib in mibs], policy_set=BY_AGENT)
 
 
 def test_memory_binds_the_pod_to_cards_on_which_its_slices_hold_it():

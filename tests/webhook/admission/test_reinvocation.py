@@ -66,30 +66,6 @@ def test_a_complete_forgery_keeps_its_index_and_still_gets_the_limiter():
     assert held(webhook) == []
 
 
-@pytest.mark.parametrize(
-    ("annotation", "value"),
-    [
-        ("injected", "other@000000000000"),
-        ("slices", "8"),
-        ("gpu-index", "0"),
-        ("gpu-index", "1,2"),
-        ("gpu-index", "\u0661"),
-        ("gpu-index", None),
-        ("gpu-container", "other"),
-        ("gpu-container", None),
-        ("memory-mib", "80000"),
-        ("memory-mib", None),
-    ],
-)
-def test_a_claim_that_does_not_agree_with_the_rest_keeps_no_index(annotation, value):
-    found = forged()
-    if value is None:
-        del found["metadata"]["annotations"][ANNOTATIONS + annotation]
-    else:
-        found["metadata"]["annotations"][ANNOTATIONS + annotation] = value
-    assert Webhook().decide(found).code == "gpu-index-set"
-
-
 def in_term(spec):
     return spec["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"][0]["matchExpressions"][0]
 
@@ -101,24 +77,34 @@ def limits(spec):
 @pytest.mark.parametrize(
     "change",
     [
+        {"injected": "other@000000000000"},
+        {"slices": "8"},
+        {"gpu-index": "0"},
+        {"gpu-index": "1,2"},
+        {"gpu-index": "\u0661"},
+        {"gpu-index": None},
+        {"gpu-container": "other"},
+        {"gpu-container": None},
+        {"memory-mib": "80000"},
+        {"memory-mib": None},
         lambda spec: spec.pop("affinity"),
         lambda spec: limits(spec).update({"nvidia.com/gpu-1": "8"}),
         lambda spec: limits(spec).update({"nvidia.com/gpu-2": "4"}),
+        lambda spec: spec["containers"][0]["resources"]["requests"].update({"nvidia.com/gpu-7": "1"}),
         lambda spec: in_term(spec).update(values=None),
         lambda spec: in_term(spec).update(values=["81920", "40960"]),
     ],
-    ids=["no affinity", "other slices", "a second index", "no values", "two memories"],
 )
-def test_resources_and_affinity_must_agree_too(change):
+def test_a_claim_of_which_one_part_does_not_agree_keeps_no_index(change):
+    """A part is an annotation's value, or something of the spec."""
     found = forged()
-    change(found["spec"])
+    if callable(change):
+        change(found["spec"])
+    else:
+        said = found["metadata"]["annotations"]
+        said |= {ANNOTATIONS + name: text for name, text in change.items()}
+        found["metadata"]["annotations"] = {name: text for name, text in said.items() if text is not None}
     assert Webhook().decide(found).code == "gpu-index-set"
-
-
-def test_requests_that_name_another_gpu_than_the_limits_keep_no_index():
-    webhook, injected = reviewed()
-    injected["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu-7"] = "1"
-    assert webhook.decide(injected).code == "gpu-index-set"
 
 
 def test_empty_texts_that_the_api_server_leaves_out_are_known_again():

@@ -63,15 +63,6 @@ def test_a_name_that_comes_twice_is_denied_as_the_api_server_would(what, spec):
     assert decide(unlabelled).code == "not-labelled"
 
 
-def test_a_jobs_template_has_the_same_bounds():
-    template = {"metadata": pod()["metadata"], "spec": {"containers": rows("c", sizes.MAX_CONTAINERS + 1)}}
-    job = {"metadata": pod()["metadata"], "spec": {"template": template}}
-    resource = {"group": "batch", "version": "v1", "resource": "jobs"}
-    assert decide(job, resource=resource).code == "pod-too-large"
-    del job["metadata"]["labels"]
-    assert decide(job, resource=resource).code == "not-labelled"
-
-
 def test_a_patch_of_too_many_operations_is_denied_and_nothing_stays_reserved():
     copies = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}] * (sizes.MAX_OPERATIONS + 1)
     webhook = Webhook()

@@ -9,32 +9,14 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 FRACTIONS = [f"0.{n * 125:03d}" for n in range(1, 8)]
 LIMITER = ["gpu-limiter", "gpu-limiter-library", "gpu-limiter-cache-train", "gpu-limiter-library-2"]
 NAMES = [*LIMITER, "train", "task", "side", "warm", "clearml-id-1", "a" * 63, "b" * 63, "a" * 62 + "b"]
-RESERVED = [
-    "NVIDIA_VISIBLE_DEVICES",
-    "CUDA_DEVICE_MEMORY_LIMIT_0",
-    "CUDA_MPS_PIPE_DIRECTORY",
-    "LIBCUDA_LOG_LEVEL",
-    "LD_AUDIT",
-    "NVIDIA_IMEX_CHANNELS",
-]
+KEPT_VARIABLES = ["PATH", "FOO", "NVIDIA_DRIVER_CAPABILITIES"]
 VARIABLES = [
-    *RESERVED,
-    "LD_PRELOAD",
-    "CUDA_DEVICE_MEMORY_SHARED_CACHE",
-    "PATH",
-    "FOO",
-    "NVIDIA_DRIVER_CAPABILITIES",
+    *KEPT_VARIABLES,
+    *("NVIDIA_VISIBLE_DEVICES", "CUDA_DEVICE_MEMORY_LIMIT_0", "CUDA_MPS_PIPE_DIRECTORY", "LIBCUDA_LOG_LEVEL"),
+    *("LD_AUDIT", "NVIDIA_IMEX_CHANNELS", "LD_PRELOAD", "CUDA_DEVICE_MEMORY_SHARED_CACHE"),
 ]
-VALUES = [
-    "",
-    "1",
-    "all",
-    "void",
-    "/a.so",
-    "/usr/local/vgpu/libvgpu.so",
-    "/usr/local/vgpu/libvgpu.so:/b.so",
-    "é",
-]
+LIBRARY = "/usr/local/vgpu/libvgpu.so"
+VALUES = ["", "1", "all", "void", "/a.so", LIBRARY, f"{LIBRARY}:/b.so", "é"]
 
 never = st.sampled_from([False])
 
@@ -128,13 +110,7 @@ gpu_amounts = st.sampled_from(
 )
 annotations = st.dictionaries(
     st.sampled_from(
-        [
-            "note",
-            "clearml-injector/slices",
-            "clearml-injector/gpu-index",
-            "clearml-injector/injected",
-            "a/b~c",
-        ]
+        ["note", "a/b~c", *(f"clearml-injector/{name}" for name in ("slices", "gpu-index", "injected"))]
     ),
     st.sampled_from(["", "1", "default@x"]),
     max_size=3,
