@@ -2,6 +2,7 @@
 
 import shutil
 import socket
+import ssl
 from datetime import UTC, datetime, timedelta
 
 import httpx
@@ -12,9 +13,8 @@ from certs.authority import make_authority
 from certs.leaf import LOCAL_NAMES, make_leaf
 from cli.app import app
 from testbed import plain_http
-from testbed.certificate_files import der_of, mount_like_kubelet
+from testbed.certificate_files import der_of, mount_like_kubelet, write_pair
 from tests.webhook.running import (
-    ApiServer,
     Running,
     client,
     command,
@@ -43,15 +43,28 @@ def running(tmp_path_factory):
         directory.mkdir()
     ca_file.write_bytes(AUTHORITY.certificate_pem)
     shutil.copy(POLICIES / "default.yaml", policies)
-    api_server, first = ApiServer(folder), new_leaf()
-    options = ("--tls-dir", tls, "--policies", policies, "--client-ca-file", api_server.ca_file)
+    api_servers, others = make_authority(NOW), make_authority(NOW)
+    client_ca, first = folder / "client-ca.pem", new_leaf()
+    client_ca.write_bytes(api_servers.certificate_pem)
+
+    def showing(pair):
+        trust = ssl.create_default_context(cafile=str(ca_file))
+        trust.load_cert_chain(*write_pair(folder / "shown", pair))
+        return trust
+
+    options = ("--tls-dir", tls, "--policies", policies, "--client-ca-file", client_ca)
     with ending_well(Running(command(*options, "--health-port", "0", "--stop-delay", "0"))) as process:
         process.tls, process.policies, process.first = tls, policies, first
         process.without_certificate = [ask(process, path) for path in ("/livez", "/readyz")]
         mount_like_kubelet(tls, "1", secret(AUTHORITY, first))
         process.wait_for(event("certificate is served"))
-        process.strangers = list(api_server.strangers(ca_file, first))
-        process.trust = api_server.trusting(ca_file)
+        # Who shows no certificate, one of the same name of another CA, or the webhook's own.
+        namesake = make_leaf(others, ["api-server"], NOW)
+        process.strangers = [
+            ssl.create_default_context(cafile=str(ca_file)),
+            *map(showing, (namesake, first)),
+        ]
+        process.trust = showing(make_leaf(api_servers, ["api-server"], NOW))
         yield process
 
 

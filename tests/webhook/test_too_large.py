@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 
 from tests.webhook.support import LABEL, Webhook, as_body, container, pod, policies, review_of
+from tests.webhook.support.gpu_pods import JOBS
 from webhook.admission import sizes
 from webhook.admission_review import UnreadableReviewError, decode
 
@@ -40,7 +41,7 @@ def test_a_labelled_object_is_denied_beyond_a_size_and_told_what_to_shorten(make
     assert denied.message == f"the request has {found}: {advice}"
 
 
-JOB = {"resource": {"group": "batch", "version": "v1", "resource": "jobs"}}
+JOB = {"resource": JOBS}
 KAI = {"metadata": {"annotations": {"gpu-fraction": "0.5"}}}
 OTHER_QUEUE = {"metadata": {"labels": {"clearml-agent-queue-name": "ours"}}}
 

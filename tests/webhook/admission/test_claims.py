@@ -59,7 +59,6 @@ def test_a_claim_that_is_there_already_holds_what_nobody_checked(claim):
 
 
 def test_a_class_that_is_named_as_a_resource_needs_no_claim():
-    task = container(limits={EXTENDED: "1"})
-    decided = decide(pod(containers=[task]), ALLOWS)
+    decided = decide(pod(containers=[container(limits={EXTENDED: "1"})]), ALLOWS)
     assert decided.code == "injected"
     assert decided.container()["resources"]["limits"] == {EXTENDED: "1", "nvidia.com/gpu-0": "4"}

@@ -8,10 +8,11 @@ from modes.mig_profiles import A100_80GB, MigProfile, card_of_profiles
 from modes.units import profile_of_resource
 from tests.webhook.support import container, pod, policies
 from tests.webhook.support.bounded_work import MAX_LINES, Lines
-from tests.webhook.support.gpu_pods import asking_memory, webhook_of
+from tests.webhook.support.gpu_pods import asking_memory, expressions, webhook_of
 
 MIG = policies("resources: {mode: mig}")
 A100_80 = "NVIDIA-A100-SXM4-80GB"
+ON_A100 = {("nvidia.com/gpu.product", "In"): [A100_80]}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 OTHER_UID = "6f7a1f0e-0000-4000-8000-000000000002"
 ONE, TWO = "nvidia.com/mig-1g.10gb", "nvidia.com/mig-2g.20gb"
@@ -32,11 +33,6 @@ def decide(found, *nodes):
     return webhook(*nodes).decide(found)
 
 
-def products(stored):
-    (term,) = stored["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
-    return [each["values"] for each in term["matchExpressions"] if each["key"] == "nvidia.com/gpu.product"]
-
-
 @pytest.mark.parametrize(
     ("found", "resource", "slices"),
     [
@@ -49,7 +45,7 @@ def products(stored):
 def test_a_share_becomes_one_instance_of_the_smallest_profile_bound_to_its_models(found, resource, slices):
     decided = decide(found)
     assert decided.container()["resources"] == {"limits": {resource: "1"}, "requests": {resource: "1"}}
-    assert products(decided.stored) == [[A100_80]]
+    assert expressions(decided) == ON_A100
     assert decided.annotations["clearml-injector/slices"] == slices
 
 
@@ -79,7 +75,7 @@ def test_an_instance_is_believed_only_if_all_the_pod_says_of_it_agrees(change):
     again = reviewer.decide(stored, uid=OTHER_UID)
     assert again.code == "injected"
     assert again.annotations["clearml-injector/slices"] == "1"
-    assert products(again.stored) == [[A100_80]]
+    assert expressions(again) == ON_A100
 
 
 def test_many_sets_of_models_in_a_forged_affinity_take_bounded_work():
@@ -157,7 +153,7 @@ def test_of_both_families_the_pod_is_written_for_the_one_that_has_room(instances
     is_sliced = resource != ONE
     assert ("initContainers" in decided.spec) == is_sliced
     assert ("clearml-injector/memory-mib" in decided.annotations) == is_sliced
-    assert products(decided.stored) == ([] if is_sliced else [[A100_80]])
+    assert (expressions(decided) == ON_A100) != is_sliced
 
 
 def test_a_pod_that_has_slices_gets_no_instance_in_addition():

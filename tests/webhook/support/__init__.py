@@ -1,7 +1,7 @@
 """What tests of the webhook need: policies from text, small ledgers, pods, and one decision at a time."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -92,7 +92,7 @@ class Decision:
     sent: Any
     reply: dict[str, Any]
     outcome: Outcome
-    patch: list[dict[str, Any]] = field(default_factory=list)
+    patch: list[dict[str, Any]]
 
     @property
     def allowed(self) -> bool:
