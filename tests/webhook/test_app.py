@@ -78,16 +78,13 @@ def test_a_length_over_the_cap_is_refused_before_the_body_is_read(length):
     assert start["status"] == 413
 
 
-@pytest.mark.parametrize(
-    "media_type", [b"application/json", b"Application/JSON; charset=utf-8", b" application/json ;x=y"]
-)
-def test_json_is_taken_however_it_is_called(media_type):
-    _, (start, _) = post(part(BODY), headers=[(b"content-type", media_type)])
-    assert start["status"] == 200
+TAKEN = [b"application/json", b"Application/JSON; charset=utf-8", b" application/json ;x=y"]
+OTHER = [b"text/plain", b"application/yaml", b"application/jsonx", b"", None]
 
 
-@pytest.mark.parametrize("media_type", [b"text/plain", b"application/yaml", b"application/jsonx", b"", None])
-def test_other_media_types_are_not(media_type):
+@pytest.mark.parametrize("media_type", [*TAKEN, *OTHER])
+def test_json_is_taken_however_it_is_called_and_nothing_else(media_type):
     headers = [] if media_type is None else [(b"content-type", media_type)]
     _, (start, body) = post(part(BODY), headers=headers)
-    assert (start["status"], body["body"]) == (415, b"only application/json is accepted here\n")
+    assert start["status"] == (200 if media_type in TAKEN else 415)
+    assert media_type in TAKEN or body["body"] == b"only application/json is accepted here\n"

@@ -75,46 +75,21 @@ fields = {
     "resources": some({}, {"limits": amounts, "requests": amounts}),
     "securityContext": some({}, {"privileged": never}),
 }
-requirement = some(
-    {
-        "key": st.sampled_from(["nvidia.com/gpu.present", "nvidia.com/gpu.memory"]),
-        "operator": st.just("Exists"),
-    },
-    {"values": st.just([])},
-)
+keys = st.sampled_from(["nvidia.com/gpu.present", "nvidia.com/gpu.memory"])
+requirement = some({"key": keys, "operator": st.just("Exists")}, {"values": st.just([])})
 requirements = st.lists(requirement, max_size=2)
 terms = st.lists(some({}, {"matchExpressions": requirements}), min_size=1, max_size=3)
 filled_term = some({"matchExpressions": st.lists(requirement, min_size=1, max_size=2)}, {})
-affinity = some(
-    {},
-    {
-        "podAffinity": json_values,
-        "nodeAffinity": some(
-            {},
-            {
-                REQUIRED: some(
-                    {"nodeSelectorTerms": st.tuples(terms, filled_term).map(lambda t: [*t[0], t[1]])}, {}
-                ),
-                PREFERRED: st.just([{"weight": 1, "preference": {"matchFields": []}}]),
-            },
-        ),
-    },
-)
+required = some({"nodeSelectorTerms": st.tuples(terms, filled_term).map(lambda t: [*t[0], t[1]])}, {})
+preferred = st.just([{"weight": 1, "preference": {"matchFields": []}}])
+node_affinity = some({}, {REQUIRED: required, PREFERRED: preferred})
+affinity = some({}, {"podAffinity": json_values, "nodeAffinity": node_affinity})
+GPU = {"nvidia.com/gpu": "1"}
 gpu_amounts = st.sampled_from(
-    [
-        {},
-        {"nvidia.com/gpu": "1"},
-        {"nvidia.com/gpu.shared": "1"},
-        {"nvidia.com/gpu": "1", "clear.ml/fraction-1": "SHARE"},
-    ]
+    [{}, GPU, {"nvidia.com/gpu.shared": "1"}, {**GPU, "clear.ml/fraction-1": "SHARE"}]
 )
-annotations = st.dictionaries(
-    st.sampled_from(
-        ["note", "a/b~c", *(f"clearml-injector/{name}" for name in ("slices", "gpu-index", "injected"))]
-    ),
-    st.sampled_from(["", "1", "default@x"]),
-    max_size=3,
-)
+NOTES = ["note", "a/b~c", *(f"clearml-injector/{name}" for name in ("slices", "gpu-index", "injected"))]
+annotations = st.dictionaries(st.sampled_from(NOTES), st.sampled_from(["", "1", "default@x"]), max_size=3)
 
 
 def container(name):
