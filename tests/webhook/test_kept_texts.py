@@ -2,6 +2,7 @@
 
 import functools
 import gc
+from types import SimpleNamespace
 
 import pytest
 
@@ -80,13 +81,9 @@ def longest_text(function):
 
 @pytest.mark.parametrize("profile", [LONG, "1g.10gb" + LONG])
 def test_a_placement_request_never_holds_a_name_of_any_length(profile):
-    class Keeping:
-        def place(self, request):
-            kept.append(request)
-            return plain.place(request)
-
-    kept, plain = [], LedgerPlacer(fixture_ledger())
-    webhook = Webhook(policies("resources: {mode: mig}"), placer=Keeping())
+    kept, placer = [], LedgerPlacer(fixture_ledger())
+    keeping = SimpleNamespace(place=lambda request: (kept.append(request), placer.place(request))[1])
+    webhook = Webhook(policies("resources: {mode: mig}"), placer=keeping)
     denied = webhook.decide(pod(containers=[container(limits={f"nvidia.com/mig-{profile}": "1"})]))
     assert denied.message.endswith("is not a known MIG profile: use another, or leave the resource out")
     assert [len(request.demands.resource) <= MAX_NAME + 1 + MAX_LABEL_VALUE for request in kept] == [True]

@@ -88,10 +88,10 @@ def test_with_a_client_ca_the_api_server_gets_in_and_nobody_else(running):
         assert answer.json()["response"]["allowed"]
 
 
-@pytest.mark.parametrize("path", ["/openapi.json", "/docs", "/redoc", "/nothing"])
-def test_no_port_describes_itself(running, path):
+def test_no_port_describes_itself(running):
     with client(running) as http:
-        assert (http.get(path).status_code, ask(running, path).status_code) == (404, 404)
+        for path in ("/openapi.json", "/docs", "/redoc", "/nothing"):
+            assert (http.get(path).status_code, ask(running, path).status_code) == (404, 404)
 
 
 def metric(http, name):

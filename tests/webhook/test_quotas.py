@@ -20,9 +20,8 @@ def webhook_of(slices=8):
 
 
 def used(webhook):
-    return sum(gpu.used for node in webhook.ledger.view().nodes for gpu in node.gpus) + sum(
-        waiting.slices for waiting in webhook.ledger.pending()
-    )
+    waiting = sum(waiting.slices for waiting in webhook.ledger.pending())
+    return waiting + sum(gpu.used for node in webhook.ledger.view().nodes for gpu in node.gpus)
 
 
 def injected(webhook, name="task", **metadata):
