@@ -160,15 +160,12 @@ class WebhookProcess:
         return placer, Rules(placer.fallback.may_have, placer.fallback.mig_cards)
 
     def _conditions(self) -> dict[str, Callable[[], str | None]]:
-        conditions: dict[str, Callable[[], str | None]] = {
-            "certificate": self._certificate_missing,
-            "policies": lambda: self._policies.missing,
-        }
+        certificate: Callable[[], str | None] = self._certificate_missing
+        conditions = {"certificate": certificate, "policies": lambda: self._policies.missing}
         if (wait := self._controller_wait) is not None:
             # Without a certificate the controller cannot be reached, so the wait starts when there is one.
-            conditions["controller"] = lambda: (
-                "waits for the certificate" if self._certificate_missing() is not None else wait.missing()
-            )
+            waits = "waits for the certificate"
+            conditions["controller"] = lambda: waits if certificate() is not None else wait.missing()
         return conditions
 
     def _certificate_missing(self) -> str | None:

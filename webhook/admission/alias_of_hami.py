@@ -92,7 +92,13 @@ def _pod_asks(_: ObjectMeta, spec: PodSpec) -> bool:
 
 def _read(metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy) -> Alias:
     theirs, container = metadata.annotations or {}, _asking_container(spec)
-    share = _pod_share(container, spec, policy)
+    for each in spec.init_containers or ():
+        if _asks(each) and _amounts_of(each) != _amounts_of(container):
+            name = cut_text(each.name, MAX_CHARACTERS)
+            raise AliasError(
+                f'init container "{name}" and its pod request different shares: use the same in both'
+            )
+    share = _share(container, policy)
     _refuse_cards(theirs, policy)
     label = _label(share, policy)
     gpus = None if share.gpus == 1 or share.is_whole else str(share.gpus)
@@ -126,17 +132,6 @@ def _asking_container(spec: PodSpec) -> Container:
     return asking[0]
 
 
-def _pod_share(container: Container, spec: PodSpec, policy: EffectivePolicy) -> HamiShare:
-    """Return the request of the container; init containers with a request get the same share."""
-    for each in spec.init_containers or ():
-        if _asks(each) and _amounts_of(each) != _amounts_of(container):
-            name = cut_text(each.name, MAX_CHARACTERS)
-            raise AliasError(
-                f'init container "{name}" and its pod request different shares: use the same in both'
-            )
-    return _share(container, policy)
-
-
 def _amounts_of(container: Container) -> tuple[str, dict[str, str]]:
     amounts = {name: amount for name, amount in _amounts(container.resources) if amount != "0"}
     return _gpus(container.resources), amounts
@@ -166,17 +161,13 @@ def _share(container: Container, policy: EffectivePolicy) -> HamiShare:
 def _label(share: HamiShare, policy: EffectivePolicy) -> Label:
     if share.mib:
         return memory_label(_MEMORY, str(share.mib))
-    known = known_text(str(share.gpus) if share.is_whole else _as_decimal(share.percent), policy)
+    known = known_text(str(share.gpus) if share.is_whole else f"0.{share.percent:02d}", policy)
     if known is not None:
         return LABEL, known
-    allowed = [str(each) for each in range(1, ALL) if known_text(_as_decimal(each), policy) is not None]
+    allowed = [str(each) for each in range(1, ALL) if known_text(f"0.{each:02d}", policy) is not None]
     label = f"the label {LABEL}"
     advice = f"use {', '.join(allowed[:MAX_SHOWN])}, or {label}" if allowed else f"use {label}"
     raise AliasError(f'{_PERCENT} "{share.percent}" is not a fraction of policy {policy.name}: {advice}')
-
-
-def _as_decimal(percent: int) -> str:
-    return f"0.{percent:02d}"
 
 
 def _compute(share: HamiShare) -> str | None:

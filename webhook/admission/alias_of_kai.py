@@ -11,19 +11,21 @@ from kube.names import CONTAINER_ANNOTATION, CONTAINERS_ANNOTATION, GPUS_ANNOTAT
 from kube.quantity import parse_quantity
 from modes.memory_text import MAX_MIB
 from policies.model.effective import EffectivePolicy
+from policies.model.label_advice import label_advice
 from webhook.admission.alias_words import (
+    MAX_CHARACTERS,
     Alias,
     AliasError,
     Label,
     System,
-    fraction_label,
+    known_text,
     memory_label,
     misplaced_amount,
     rewritten,
     shown,
     words_of,
 )
-from webhook.admission.pod import MEMORY_LABEL, ObjectMeta, Pod, PodSpec
+from webhook.admission.pod import LABEL, MEMORY_LABEL, ObjectMeta, Pod, PodSpec
 
 KAI_FRACTION, KAI_MEMORY = "gpu-fraction", "gpu-memory"
 KAI_GPUS, KAI_CONTAINER = "gpu-fraction-num-devices", "gpu-fraction-container-name"
@@ -146,7 +148,12 @@ def _amount(theirs: Mapping[str, str], container: str | None, policy: EffectiveP
 
 def _label(name: str, text: str, policy: EffectivePolicy) -> Label:
     if name == KAI_FRACTION:
-        return fraction_label(name, text, policy)
+        known = known_text(text, policy)
+        if known is not None:
+            return LABEL, known
+        advice = label_advice(text[:MAX_CHARACTERS], policy)
+        advice = advice or f"policy {policy.name} allows no fractions: ask the admin"
+        raise AliasError(f"{name} {shown(text)} is not a fraction of policy {policy.name}: {advice}")
     if name == KAI_MEMORY:
         return memory_label(name, text)
     mib = _quantity(text) / _MIB

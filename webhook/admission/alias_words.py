@@ -10,11 +10,10 @@ import msgspec
 
 from modes.fraction import Fraction
 from policies.model.effective import EffectivePolicy
-from policies.model.label_advice import label_advice
 from webhook.admission.annotations import INJECTED
 from webhook.admission.denial import cut_text
 from webhook.admission.json_patch import Operation, add, pointer, remove
-from webhook.admission.pod import LABEL, MEMORY_LABEL, ObjectMeta, Pod, PodSpec
+from webhook.admission.pod import MEMORY_LABEL, ObjectMeta, Pod, PodSpec
 
 MAX_CHARACTERS = 12
 """Maximum characters of an amount in a denial."""
@@ -66,22 +65,6 @@ def memory_label(what: str, text: str) -> Label:
     if MIB.fullmatch(text) is None:
         raise AliasError(f'{what} {shown(text)} is not a whole number of MiB: use a value such as "4096"')
     return MEMORY_LABEL, f"{text}Mi"
-
-
-def fraction_label(what: str, text: str, policy: EffectivePolicy) -> Label:
-    """Return our label with the policy's fraction for the same amount, or raise AliasError.
-
-    Args:
-        what: the other system's name for it.
-        text: the amount as a decimal.
-        policy: of the pod.
-    """
-    known = known_text(text, policy)
-    if known is not None:
-        return LABEL, known
-    advice = label_advice(text[:MAX_CHARACTERS], policy)
-    advice = advice or f"policy {policy.name} allows no fractions: ask the admin"
-    raise AliasError(f"{what} {shown(text)} is not a fraction of policy {policy.name}: {advice}")
 
 
 def known_text(text: str, policy: EffectivePolicy) -> str | None:

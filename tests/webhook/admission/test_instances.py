@@ -6,6 +6,7 @@ import pytest
 from modes.facts import NodeFact
 from modes.mig_profiles import A100_80GB, MigProfile, card_of_profiles
 from modes.units import profile_of_resource
+from tests.ledger.cluster import gpu_node
 from tests.webhook.support import container, pod, policies
 from tests.webhook.support.bounded_work import MAX_LINES, Lines
 from tests.webhook.support.gpu_pods import asking_memory, expressions, webhook_of
@@ -127,17 +128,11 @@ def test_what_cannot_be_meant_with_the_label_is_denied_in_one_line(limits, code)
 
 
 BOTH = policies("resources: {prefer: [mig, per-gpu]}")
-SLICED = NodeFact(
-    name="s-1",
-    labels={"nvidia.com/gpu.product": "NVIDIA-L40S", "nvidia.com/gpu.memory": "46068"},
-    gpus=((0, 8),),
-    slices_per_gpu=8,
-    gpu_mib=46068,
-)
+SLICED = gpu_node("s-1", 1, 46068)
 
 
-def both(*instances, policy_set=BOTH):
-    return webhook(node("mig-1", A100_80, *instances), SLICED, policy_set=policy_set)
+def both(*instances):
+    return webhook(node("mig-1", A100_80, *instances), SLICED, policy_set=BOTH)
 
 
 @pytest.mark.parametrize(
@@ -170,9 +165,8 @@ def test_a_pod_that_has_slices_gets_no_instance_in_addition():
 
 def test_an_instance_is_not_kept_for_a_pod_that_says_it_shares_a_gpu_between_containers():
     """An author may add the annotation after the injection, before another webhook sends the pod again."""
-    both = policies("resources: {prefer: [per-gpu, mig]}")
     labelled = node("single", f"{A100_80}-MIG-1g.10gb", pooled=2)
-    reviewer = webhook(labelled, policy_set=both)
+    reviewer = webhook(labelled, policy_set=policies("resources: {prefer: [per-gpu, mig]}"))
     stored = reviewer.decide(pod(fraction="0.125")).stored
     assert "nvidia.com/gpu" in stored["spec"]["containers"][0]["resources"]["limits"]
     stored["metadata"]["annotations"]["clearml-injector/containers"] = "train=0.125"

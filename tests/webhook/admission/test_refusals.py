@@ -105,23 +105,19 @@ UNKNOWN = (
     f" may be a GPU and cannot be combined with {LABEL}: remove one of the two,"
     " or ask the admin to list it in the policy's allow.resources"
 )
+OTHERS = [
+    *("nvidia.com/mig-1g.10gb", "nvidia.com/gpumem", "nvidia.com/priority", "volcano.sh/vgpu-number"),
+    *("aliyun.com/gpu-mem", "amd.com/gpu", "habana.ai/gaudi", "nvidia.com/GA102GL_A10", "nvidia.com/gpu-x"),
+    *("nvidia.com/hostdev", "deviceclass.resource.kubernetes.io/gpu.nvidia.com"),
+]
 SLICE = "{mode: pooled, name: example.com/slice}"
 
 
 @pytest.mark.parametrize(
     ("resource", "own", "others"),
     [
-        ("nvidia.com/mig-1g.10gb", "", "{}"),
-        ("nvidia.com/gpumem", "", "{}"),
-        ("nvidia.com/priority", "", "{}"),
-        ("volcano.sh/vgpu-number", "", "{}"),
-        ("aliyun.com/gpu-mem", "", "{}"),
-        ("amd.com/gpu", "", "{}"),
-        ("habana.ai/gaudi", "", "{}"),
-        *(("deviceclass.resource.kubernetes.io/gpu.nvidia.com", own, "{}") for own in ("", "pooled")),
-        *(("nvidia.com/hostdev", own, "{}") for own in ("", "pooled")),
-        *(("nvidia.com/gpu-x", own, "{}") for own in ("", "pooled")),
-        ("nvidia.com/GA102GL_A10", "", "{}"),
+        *((resource, "", "{}") for resource in OTHERS),
+        *((resource, "pooled", "{}") for resource in OTHERS[-4:]),
         # Under the names of another policy, the pod would hold slices in addition to its share.
         ("example.com/slice", "", SLICE),
         ("example.com/gpu-0", "pooled", "{name: 'example.com/gpu-{index}'}"),

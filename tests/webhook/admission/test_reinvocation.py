@@ -167,10 +167,3 @@ def test_a_copy_that_is_restored_where_no_gpu_has_its_memory_is_denied_in_one_li
     )
     webhook.ledger.replace([], [])
     assert webhook.decide(injected).code == "unchanged"
-
-
-def test_the_marker_alone_is_no_reason_to_skip_anything():
-    found = pod(metadata={"annotations": {"clearml-injector/injected": "default@x"}})
-    decided = Webhook().decide(found)
-    assert decided.code == "injected"
-    assert decided.container()["resources"]["limits"] == {"nvidia.com/gpu-0": "4"}

@@ -34,10 +34,8 @@ def default_policies():
 
 def policies(text="", **files):
     """Policies whose default one has further keys, given as YAML; other files by name."""
-    default = f"kind: Policy\nname: default\n{text}\n"
-    return parse_policies(
-        {"default.yaml": default.encode(), **{f"{name}.yaml": body.encode() for name, body in files.items()}}
-    )
+    texts = {"default": f"kind: Policy\nname: default\n{text}\n", **files}
+    return parse_policies({f"{name}.yaml": text.encode() for name, text in texts.items()})
 
 
 def fixture_ledger(names=None):
