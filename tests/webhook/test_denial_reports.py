@@ -51,8 +51,8 @@ def deny(reports, reason=Reason.LABEL, message="why", **request):
     reports(SimpleNamespace(**fields), Outcome.of(Denial(reason, message), None), 0.0)
 
 
-def entry(reason="label-not-allowed", namespace="team", message="why", name="x"):
-    return {"reason": reason, "namespace": namespace, "message": message, "object": name}
+def entry(reason="label-not-allowed", **fields):
+    return {"reason": reason, "namespace": "team", "message": "why", "object": "x", **fields}
 
 
 def test_each_object_goes_once_and_what_comes_meanwhile_goes_with_the_next_report():
@@ -69,7 +69,7 @@ def test_each_object_goes_once_and_what_comes_meanwhile_goes_with_the_next_repor
             await next_report()
             return [batch["denials"] for batch in controller.batches]
 
-    first = [entry(message="last"), entry(message="last", name="y"), entry("memory-too-small")]
+    first = [entry(message="last"), entry(message="last", object="y"), entry("memory-too-small")]
     assert asyncio.run(main()) == [first, [entry(namespace="other")]]
 
 

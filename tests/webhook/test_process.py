@@ -100,33 +100,33 @@ def metric(http, name):
 
 
 def test_policies_change_while_it_runs_and_a_broken_set_keeps_the_last_good_one(running):
-    directory = running.policies
-    good = (directory / "default.yaml").read_text()
-    half, whole = review_of(pod(), dryRun=True), review_of(pod(fraction="1.000"), dryRun=True)
-    success = "fraction_injector_policy_last_reload_successful"
+    file = running.policies / "default.yaml"
+    good = file.read_text()
     with client(running) as http:
 
-        def is_allowed(review):
-            return http.post("/mutate", json=review).json()["response"]["allowed"]
+        def check(whole_is_allowed, success):
+            for fraction, is_allowed in (("0.500", True), ("1.000", whole_is_allowed)):
+                answer = http.post("/mutate", json=review_of(pod(fraction=fraction), dryRun=True)).json()
+                assert answer["response"]["allowed"] is is_allowed
+            assert metric(http, "fraction_injector_policy_last_reload_successful") == success
+            return http.get("/readyz")
 
-        assert (is_allowed(half), is_allowed(whole), metric(http, success)) == (True, False, 1.0)
-        replace(directory / "default.yaml", good.replace('"0.125": 1', '"0.125": 1\n  "1.000": 8'))
+        check(whole_is_allowed=False, success=1.0)
+        replace(file, good.replace('"0.125": 1', '"0.125": 1\n  "1.000": 8'))
         running.wait_for(event("policies are in force"))
-        assert (is_allowed(half), is_allowed(whole), metric(http, success)) == (True, True, 1.0)
+        check(whole_is_allowed=True, success=1.0)
 
-        replace(directory / "default.yaml", good.replace("limiter:", "limitr:"))
+        replace(file, good.replace("limiter:", "limitr:"))
         broken = running.wait_for(event("policies are broken"))
-        assert "limitr" in broken["error"]
-        assert (is_allowed(half), is_allowed(whole), metric(http, success)) == (True, True, 0.0)
-        readiness = http.get("/readyz")
+        readiness = check(whole_is_allowed=True, success=0.0)
         assert readiness.status_code == 200
         assert f"policies {broken['kept']}: the last good set; the directory holds: " in readiness.text
         assert "limitr" in readiness.text
+        assert "limitr" in broken["error"]
 
-        replace(directory / "default.yaml", good)
+        replace(file, good)
         running.wait_for(event("policies are in force"), number=2)
-        assert (is_allowed(half), is_allowed(whole), metric(http, success)) == (True, False, 1.0)
-        assert http.get("/readyz").text.endswith(": in force\n")
+        assert check(whole_is_allowed=False, success=1.0).text.endswith(": in force\n")
 
 
 def served(running):

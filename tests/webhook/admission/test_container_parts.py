@@ -4,39 +4,28 @@ import pytest
 
 from tests.ledger.cluster import gpu_node, holder
 from tests.webhook.support import CACHE, container, decide
-from tests.webhook.support.gpu_pods import (
-    CONTAINERS,
-    limits,
-    memory_limits,
-    sharing,
-    webhook_of,
-)
+from tests.webhook.support.gpu_pods import CONTAINERS, limits, memory_limits, sharing, webhook_of
 
 SHARED = "train=0.500,eval=0.250"
 
 
-def shared(text=SHARED, fraction="0.750", **fields):
-    return sharing(text, fraction, **fields)
+def shared(**fields):
+    return sharing(SHARED, "0.750", **fields)
 
 
-def two_gpus(policy_set=None, *, mib=81920, holders=()):
-    return webhook_of(gpu_node("a", 2, mib), policy_set=policy_set, holders=holders)
+def two_gpus(holders=()):
+    return webhook_of(gpu_node("a"), holders=holders)
 
 
 def test_each_container_gets_its_slices_of_the_same_gpu_and_its_own_limit_and_cache():
     decided = two_gpus(holders=[holder("other", "a", (0, 3))]).decide(shared())
-    assert limits(decided, "train") == {"nvidia.com/gpu-1": "4"}
-    assert limits(decided, "eval") == {"nvidia.com/gpu-1": "2"}
-    assert decided.container("train")["resources"]["requests"] == limits(decided, "train")
-    assert memory_limits(decided, "train") == {"CUDA_DEVICE_MEMORY_LIMIT_0": "40960m"}
-    assert dict(decided.env("eval"))["CUDA_DEVICE_MEMORY_LIMIT_0"] == "20480m"
-    caches = [
-        mount["name"]
-        for name in ("train", "eval")
-        for mount in decided.container(name)["volumeMounts"]
-        if mount["mountPath"] == CACHE
-    ]
-    assert caches == ["gpu-limiter-cache-train", "gpu-limiter-cache-eval"]
+    for name, slices, mib in (("train", "4", 40960), ("eval", "2", 20480)):
+        assert limits(decided, name) == {"nvidia.com/gpu-1": slices}
+        assert decided.container(name)["resources"]["requests"] == limits(decided, name)
+        assert memory_limits(decided, name) == {"CUDA_DEVICE_MEMORY_LIMIT_0": f"{mib}m"}
+        mounts = decided.container(name)["volumeMounts"]
+        caches = [mount["name"] for mount in mounts if mount["mountPath"] == CACHE]
+        assert caches == [f"gpu-limiter-cache-{name}"]
     assert limits(decided, "proxy") is None
     assert decided.env("proxy") == [("NVIDIA_VISIBLE_DEVICES", "void")]
 
@@ -105,6 +94,5 @@ def test_what_is_no_agreement_is_denied_in_short_words(text, asked, message):
 def test_one_annotation_says_which_containers_get_the_gpu(name):
     decided = decide(shared(annotations={name: "train" if name.endswith("r") else "2"}))
     assert decided.code == "containers-not-allowed"
-    assert decided.message == (
-        f"annotation {CONTAINERS} cannot be combined with {name}: remove one of the two"
-    )
+    said = f"annotation {CONTAINERS} cannot be combined with {name}: remove one of the two"
+    assert decided.message == said

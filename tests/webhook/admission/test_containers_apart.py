@@ -23,12 +23,9 @@ def shared(**fields):
 def test_where_none_does_each_gets_its_slices_and_its_limit_of_a_gpu_with_room():
     webhook = narrow()
     decided = webhook.decide(shared())
-    assert (limits(decided, "train"), limits(decided, "eval")) == (
-        {"nvidia.com/gpu-0": "4"},
-        {"nvidia.com/gpu-1": "2"},
-    )
-    found = [memory_limits(decided, name) for name in ("train", "eval")]
-    assert found == [{LIMIT: "40960m"}, {LIMIT: "20480m"}]
+    for name, index, slices, mib in (("train", 0, "4", 40960), ("eval", 1, "2", 20480)):
+        assert limits(decided, name) == {f"nvidia.com/gpu-{index}": slices}
+        assert memory_limits(decided, name) == {LIMIT: f"{mib}m"}
     assert decided.outcome.injection.placement.node == "a"
     assert [gpu.used for gpu in webhook.ledger.node("a").gpus] == [8, 7]
 

@@ -36,6 +36,7 @@ def env(*added, last=None):
     "change",
     [
         fields(image="docker.io/evil/hamicore:v2.10.0"),
+        fields(image="docker.io/projecthami/hamicore:v2.10.0@sha256:" + "0123456789abcdef" * 4),
         fields(command=["sh", "-c", "true"]),
         fields(envFrom=[{"configMapRef": {"name": "fake"}}]),
         fields(restartPolicy="Always"),

@@ -112,11 +112,6 @@ def test_whatever_is_changed_of_ours_our_exact_limiter_is_in_effect(value):
 def test_a_second_mount_where_the_limiter_goes_is_denied(place, path, count):
     """A mount of our own volume too: below a subPath that does not exist, the library is an empty folder."""
     webhook, injected = reviewed()
-    path = path.format(place)
-    extra = {"name": VOLUME, "mountPath": path, "subPath": "x", "readOnly": True}
-    injected["spec"]["containers"][0]["volumeMounts"] += [dict(extra) for _ in range(count)]
-    decided = webhook.decide(injected)
-    assert decided.code == "mount-path"
-    assert decided.message == (
-        f'container "train" mounts {path}, a path of the GPU memory limiter: use another path'
-    )
+    extra = {"name": VOLUME, "mountPath": path.format(place), "subPath": "x", "readOnly": True}
+    injected["spec"]["containers"][0]["volumeMounts"] += [extra] * count
+    assert webhook.decide(injected).code == "mount-path"

@@ -7,18 +7,14 @@ from tests.webhook.support import LABEL, decide, pod
 ALL = "use 0.125, 0.250, 0.375, 0.500, 0.625, 0.750, 0.875"
 
 
+MEANT = f'{ALL} (did you mean "0.500"?)'
+
+
 @pytest.mark.parametrize(
     ("text", "advice"),
     [
-        ("0.5", f'{ALL} (did you mean "0.500"?)'),
-        ("0.9", ALL),
-        ("", ALL),
-        ("inf", ALL),
-        (".5", f'{ALL} (did you mean "0.500"?)'),
-        ("0.500 ", ALL),
-        ("\u0660.\u0665\u0660\u0660", ALL),
-        ("1.000", ALL),
-        ("0", ALL),
+        *(("0.5", MEANT), (".5", MEANT)),
+        *((text, ALL) for text in ("0.9", "", "inf", "0.500 ", "\u0660.\u0665\u0660\u0660", "1.000", "0")),
     ],
 )
 def test_any_other_text_is_denied_with_what_is_allowed(text, advice):

@@ -52,6 +52,6 @@ def test_slices_that_do_not_hold_the_memory_on_the_cards_demanded_are_not_ours(s
     stored["metadata"]["annotations"]["clearml-injector/slices"] = said
     for amounts in stored["spec"]["containers"][0]["resources"].values():
         amounts["nvidia.com/gpu-0"] = said
-    required = stored["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    required, *_ = stored["spec"]["affinity"]["nodeAffinity"].values()
     required["nodeSelectorTerms"][0]["matchExpressions"][0]["values"] = values
     assert webhook.decide(stored, uid=OTHER_UID).code == "gpu-index-set"

@@ -45,16 +45,11 @@ def test_a_claim_replaces_what_the_pod_requests():
     decided = webhook().decide(pod(containers=[whole], resourceClaims=forged))
     assert decided.allowed
     assert claims(decided) == of(ClaimedShare(DRIVER, HALF))
-    assert decided.container()["resources"] == {
-        "limits": {"cpu": "2"},
-        "requests": {"cpu": "1"},
-        "claims": USES,
-    }
-    assert decided.spec.get("affinity") is None
-    assert decided.spec.get("volumes") is None
-    notes = decided.annotations
-    assert notes["clearml-injector/slices"] == "4"
-    assert not {"clearml-injector/gpu-index", "clearml-injector/memory-mib"} & notes.keys()
+    cpu = {"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}
+    assert decided.container()["resources"] == {**cpu, "claims": USES}
+    assert {"affinity", "volumes"}.isdisjoint(decided.spec)
+    assert decided.annotations["clearml-injector/slices"] == "4"
+    assert {"clearml-injector/gpu-index", "clearml-injector/memory-mib"}.isdisjoint(decided.annotations)
 
 
 def test_with_nvidias_driver_the_limit_is_of_the_one_size_in_the_claim():
@@ -74,14 +69,13 @@ def test_with_nvidias_driver_the_limit_is_of_the_one_size_in_the_claim():
     ],
 )
 def test_claims_that_are_not_ours_are_denied(claim):
-    decided = webhook().decide(pod(resourceClaims=[claim]))
-    assert decided.code == "other-gpu-system"
+    assert webhook().decide(pod(resourceClaims=[claim])).code == "other-gpu-system"
 
 
 def test_no_sidecar_uses_the_claim():
-    sidecar = container("sidecar", resources={"claims": USES})
-    note = {"annotations": {"clearml-injector/container": "train"}}
-    decided = webhook().decide(pod(containers=[container(), sidecar], metadata=note))
+    both = [container("task"), container("sidecar", resources={"claims": USES})]
+    note = {"annotations": {"clearml-injector/container": "task"}}
+    decided = webhook().decide(pod(containers=both, metadata=note))
     assert decided.code == "several-gpu-containers"
 
 

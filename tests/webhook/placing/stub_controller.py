@@ -19,15 +19,8 @@ def files(names=LOCAL_NAMES, authority=AUTHORITY):
 
 
 def placement(node, reservation="uid-1"):
-    return {
-        "placement": {
-            "indices": [0],
-            "gpu_mib": 81920,
-            "memory_values": ["81920"],
-            "node": node,
-            "reservation": reservation,
-        }
-    }
+    known = {"indices": [0], "gpu_mib": 81920, "memory_values": ["81920"]}
+    return {"placement": {**known, "node": node, "reservation": reservation}}
 
 
 class Controller:

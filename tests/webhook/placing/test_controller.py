@@ -78,11 +78,11 @@ def run(main):
     return asyncio.run(main())
 
 
-def together(answer, *requests):
+def together(answer, *requests, clock=None):
     """The results of requests that come together, each an answer or an exception; and the controller."""
 
     async def main():
-        async with asking(answer) as (placer, controller):
+        async with asking(answer, clock) as (placer, controller):
             asks = [placed(placer, each) for each in requests]
             return await asyncio.gather(*asks, return_exceptions=True), controller
 

@@ -27,6 +27,7 @@ CLAIMED_HALF = changed(
     request_of(Fraction(4, 8), mode=CLAIMED, writes_limits=False, reservation="uid-1"), driver=DRIVER
 )
 NOT_STORED = {"pending": "the API server has not stored it yet"}
+TOO_LATE = Unanswered(Reason.CLAIM_TEMPLATE, NOT_STORED["pending"])
 
 
 def test_no_pod_waits_for_a_claim_whose_template_takes_long(monkeypatch):
@@ -71,11 +72,8 @@ def test_a_claim_that_waits_too_long_is_denied_with_what_it_waits_for(monkeypatc
         now[0] += 25.0
         return 200, {"answers": [NOT_STORED]}
 
-    async def main():
-        async with asking(never_stored, lambda: now[0]) as (placer, controller):
-            return await placed(placer, CLAIMED_HALF), len(controller.batches)
-
-    assert run(main) == (Unanswered(Reason.CLAIM_TEMPLATE, NOT_STORED["pending"]), 3)
+    [found], controller = together(never_stored, CLAIMED_HALF, clock=lambda: now[0])
+    assert (found, len(controller.batches)) == (TOO_LATE, 3)
 
 
 def test_a_claim_whose_repeated_request_hangs_is_denied_while_the_api_server_still_waits(monkeypatch):
@@ -90,4 +88,4 @@ def test_a_claim_whose_repeated_request_hangs_is_denied_while_the_api_server_sti
         return 200, {"answers": [NOT_STORED]}
 
     [found], _ = together(answer, CLAIMED_HALF)
-    assert found == Unanswered(Reason.CLAIM_TEMPLATE, NOT_STORED["pending"])
+    assert found == TOO_LATE

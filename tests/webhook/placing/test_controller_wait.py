@@ -34,13 +34,8 @@ def test_it_is_over_when_the_nodes_are_known_or_after_a_while(steps, missing):
     assert last == missing
 
 
-@pytest.fixture
-def mounted(tmp_path):
-    return write_tls(tmp_path / "tls")
-
-
-def test_a_process_gets_ready_without_a_controller_and_with_the_first_good_policies(mounted, tmp_path):
-    directory = tmp_path / "policies"
+def test_a_process_gets_ready_without_a_controller_and_with_the_first_good_policies(tmp_path):
+    mounted, directory = write_tls(tmp_path / "tls"), tmp_path / "policies"
     directory.mkdir()
     good = (POLICIES / "default.yaml").read_text()
     replace(directory / "default.yaml", good.replace("limiter:", "limitr:"))

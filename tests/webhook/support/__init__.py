@@ -12,8 +12,7 @@ from cli.manifests import read_inventory
 from ledger.ledger import Ledger
 from modes.resource_names import ResourceNames
 from policies.loading.loader import load_policies, parse_policies
-from tests.webhook.support.answers import finish, readable
-from tests.webhook.support.reviewed_again import check_again, is_injected_pod
+from tests.webhook.support.reviewed_again import check_again, finish, is_injected_pod, patch_of
 from webhook.decision import Outcome
 from webhook.placing.placer import LedgerPlacer
 from webhook.review import Reviewer
@@ -158,10 +157,9 @@ class Webhook:
         """Decide a review, or the text of one."""
         body = as_body(review)
         answered = finish(self.reviewer.review(body))
-        outcome = self.outcomes[-1]
-        patch = readable(answered)["response"].get("patch", [])
-        sent = json.loads(body)
-        decided = Decision(sent["request"].get("object"), json.loads(answered), outcome, patch)
+        outcome, sent = self.outcomes[-1], json.loads(body)
+        found = sent["request"].get("object")
+        decided = Decision(found, json.loads(answered), outcome, patch_of(answered))
         if self._again and is_injected_pod(outcome):
             check_again(self.policies, self.ledger, sent, decided.stored)
         return decided

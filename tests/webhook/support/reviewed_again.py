@@ -1,9 +1,9 @@
 """Reviews admitted pods again, as an API server does: as they were stored, and after a stranger's webhook."""
 
+import base64
 import copy
 import json
 
-from tests.webhook.support.answers import finish, readable
 from webhook.placing.placer import LedgerPlacer
 from webhook.review import Reviewer
 from webhook.rules import Rules
@@ -16,6 +16,21 @@ SIDECAR = {
 DEFAULTS = {"limits": {"ephemeral-storage": "4Gi"}, "requests": {"ephemeral-storage": "1Gi"}}
 """What a LimitRange gives to containers that do not say it."""
 VOID = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
+
+
+def finish(coroutine):
+    """Run a review whose placer never waits, without an event loop: it ends at once."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("the review waits")
+
+
+def patch_of(reply):
+    """The operations of a reply's patch."""
+    patch = json.loads(reply)["response"].get("patch")
+    return [] if patch is None else json.loads(base64.b64decode(patch))
 
 
 def check_again(policies, ledger, review, stored):
@@ -41,7 +56,7 @@ def decide_again(policies, ledger, review, found):
         lambda: policies, rules, LedgerPlacer(ledger), lambda _r, outcome, _s: outcomes.append(outcome)
     )
     answer = finish(reviewer.review(json.dumps({**review, "request": request}).encode()))
-    return outcomes[0], readable(answer)["response"].get("patch", [])
+    return outcomes[0], patch_of(answer)
 
 
 def after_a_stranger(stored):
