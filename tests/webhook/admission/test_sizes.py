@@ -71,7 +71,7 @@ def test_a_patch_of_too_many_operations_is_denied_and_nothing_stays_reserved():
     decided = webhook.decide(pod(containers=[container(env=copies)]))
     assert decided.code == "pod-too-large"
     assert decided.message == (
-        "the share needs 512 changes of the pod, more than 500: remove variables and clear.ml/fraction-*"
+        "the share needs 513 changes of the pod, more than 500: remove variables and clear.ml/fraction-*"
         " that the injector removes"
     )
     assert webhook.ledger.totals().used == 0
