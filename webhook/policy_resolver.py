@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from kube.names import MAX_LABEL_VALUE, is_label_value
@@ -20,10 +22,9 @@ class ResolvedPolicy(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Keys of the queue (ledger/queue_names.py)."""
 
 
-def resolve_policy(
-    policies: PolicySet, namespace: str, queue_name: str | None, queue_id: str | None
-) -> ResolvedPolicy | Denial:
+def resolve_policy(policies: PolicySet, namespace: str, labels: Mapping[str, str]) -> ResolvedPolicy | Denial:
     """Return the policy and queue of a pod; deny queue labels that are invalid: quotas count by them."""
+    queue_name, queue_id = labels.get(QUEUE_NAME_LABEL), labels.get(QUEUE_ID_LABEL)
     for label, value in ((QUEUE_NAME_LABEL, queue_name), (QUEUE_ID_LABEL, queue_id)):
         if value is not None and not is_label_value(value):
             return Denial.of(

@@ -72,7 +72,7 @@ class WebhookProcess:
         self._policies = LivePolicies(options.policies, self._reloaded, may_wait=ledger is None)
         policies = self._policies
         self._registry.register(PolicyMetrics(lambda: policies.last.digest, lambda: policies.since))
-        self._mounted = self._mounted_certificate()
+        self._mounted: MountedCertificate | None = None
         context = self._served()
         self._background: Mapping[str, Callable[[], Awaitable[None]]] = {}
         self._controller_wait: ControllerWait | None = None
@@ -121,30 +121,24 @@ class WebhookProcess:
         if self._mounted is not None:
             follow = partial(self._mounted.follow, beat)
             tasks.append(BackgroundTask("mounted certificate", follow, POLL_SECONDS))
-        for name, run in self._background.items():
-            tasks.append(BackgroundTask(name, run))
-        return tasks
+        return [*tasks, *(BackgroundTask(name, run) for name, run in self._background.items())]
 
     async def _watch_policies(self) -> None:
         await self._policies.watch(self._last_good.fetch if self._last_good is not None else None, beat)
 
-    def _mounted_certificate(self) -> MountedCertificate | None:
+    def _served(self) -> LiveTlsContext:
+        """Return the listener's context: of the mounted certificate, or of one for this machine."""
         options = self._options
         if options.tls_directory is None:
-            return None
-        return MountedCertificate(
+            return _self_signed_context(options.ca_file, self._certificate, options.client_ca_pem)
+        self._mounted = MountedCertificate(
             options.tls_directory,
             MountRules(options.tls_names, require_injected=options.require_injected_ca),
             self._certificate.served,
             self._certificate.refused,
             client_ca_pem=options.client_ca_pem,
         )
-
-    def _served(self) -> LiveTlsContext:
-        """Return the listener's context."""
-        if self._mounted is not None:
-            return self._mounted.context
-        return _self_signed_context(self._options.ca_file, self._certificate, self._options.client_ca_pem)
+        return self._mounted.context
 
     def _placer(self, ledger: Ledger | None) -> tuple[Placer, Rules]:
         """Return the placer, and the rules with what it knows of the GPUs."""
@@ -160,19 +154,18 @@ class WebhookProcess:
         denials = DenialReports(ControllerClient(url, lambda: certificate.client))
         self._observers.append(denials)
         self._background = {**placer.background(), "denial reports": denials.run}
-        self._controller_wait = ControllerWait(placer.knows_nodes, self._options.controller_wait)
-        return placer, Rules(placer.may_have, placer.mig_cards)
+        self._controller_wait = ControllerWait(
+            lambda: placer.fallback.is_known, self._options.controller_wait
+        )
+        return placer, Rules(placer.fallback.may_have, placer.fallback.mig_cards)
 
     def _conditions(self) -> dict[str, Callable[[], str | None]]:
-        conditions: dict[str, Callable[[], str | None]] = {
-            "certificate": self._certificate_missing,
-            "policies": lambda: self._policies.missing,
-        }
+        certificate: Callable[[], str | None] = self._certificate_missing
+        conditions = {"certificate": certificate, "policies": lambda: self._policies.missing}
         if (wait := self._controller_wait) is not None:
             # Without a certificate the controller cannot be reached, so the wait starts when there is one.
-            conditions["controller"] = lambda: (
-                "waits for the certificate" if self._certificate_missing() is not None else wait.missing()
-            )
+            waits = "waits for the certificate"
+            conditions["controller"] = lambda: waits if certificate() is not None else wait.missing()
         return conditions
 
     def _certificate_missing(self) -> str | None:

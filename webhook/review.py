@@ -18,7 +18,6 @@ from webhook.admission.denial import Denial, Reason
 from webhook.admission_request import Request
 from webhook.admission_review import allow, decode, deny
 from webhook.decision import Outcome, deny_unplaced
-from webhook.dispatch import decide
 from webhook.placing.placer import Placed, Placer
 from webhook.rules import Rules
 
@@ -57,7 +56,7 @@ class Reviewer:
         return reply
 
     async def _outcome(self, request: Request) -> Outcome:
-        begun = decide(request, self._policies, self._rules)
+        begun = self._rules.decide(request, self._policies)
         if isinstance(begun, Outcome):
             return begun
         placed = self._placer.place(begun.request)

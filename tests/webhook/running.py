@@ -8,15 +8,11 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
 
-from certs.authority import make_authority
-from certs.leaf import make_leaf
-from testbed.certificate_files import write_pair
-from testbed.process import WAIT_S
+from testbed.process import WAIT_S, eventually
 from tests.webhook.support import FIXTURES
 
 CHECKOUT = Path(__file__).parent.parent.parent
@@ -29,35 +25,29 @@ class Running:
     def __init__(self, command):
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, cwd=CHECKOUT)
         self.stderr = []
-        self._said = threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        serving = self.wait_for(lambda event: event["event"] == "serving")
+        serving = self.wait_for(event("serving"))
         self.port = serving["port"]
         self.health_port = serving["health_port"]
 
     def _read(self):
         for line in self.process.stderr:
-            with self._said:
-                self.stderr.append(line.decode())
-                self._said.notify_all()
-        with self._said:
-            self._said.notify_all()
+            self.stderr.append(line.decode())
 
     def events(self):
         return [json.loads(line) for line in self.stderr if line.startswith("{")]
 
     def wait_for(self, wanted, number=1):
         """The `number`th log line of a kind, as soon as it is there."""
-        with self._said:
-            ended = self._said.wait_for(
-                lambda: len([e for e in self.events() if wanted(e)]) >= number or not self._reader.is_alive(),
-                MAX_SECONDS,
-            )
-            found = [event for event in self.events() if wanted(event)]
-        assert ended, "".join(self.stderr)
-        assert len(found) >= number, "".join(self.stderr)
-        return found[number - 1]
+
+        def found():
+            is_over = not self._reader.is_alive()
+            listed = [event for event in self.events() if wanted(event)]
+            assert len(listed) >= number or not is_over, "".join(self.stderr)
+            return listed[number - 1 : number]
+
+        return eventually(found, "a line of the log", MAX_SECONDS)[0]
 
     def stop(self, number=signal.SIGTERM):
         """Exit status after a signal."""
@@ -103,34 +93,6 @@ def ending_well(running):
     assert all(line.startswith("{") for line in running.stderr), text
 
 
-class ApiServer:
-    """An API server's client certificate, and the file of its CA."""
-
-    def __init__(self, folder):
-        authority = make_authority(datetime.now(UTC))
-        self._folder = folder
-        self._pair = make_leaf(authority, ["api-server"], datetime.now(UTC))
-        self.ca_file = folder / "client-ca.pem"
-        self.ca_file.write_bytes(authority.certificate_pem)
-
-    def trusting(self, ca_file):
-        """What it shows to servers of a CA."""
-        return _showing(ca_file, self._folder / "api-server", self._pair)
-
-    def strangers(self, ca_file, *pairs):
-        """Who shows no certificate, one of the same name of another CA, or another pair."""
-        namesake = make_leaf(make_authority(datetime.now(UTC)), ["api-server"], datetime.now(UTC))
-        yield ssl.create_default_context(cafile=str(ca_file))
-        for pair in (namesake, *pairs):
-            yield _showing(ca_file, self._folder / "stranger", pair)
-
-
-def _showing(ca_file, folder, pair):
-    trust = ssl.create_default_context(cafile=str(ca_file))
-    trust.load_cert_chain(*write_pair(folder, pair))
-    return trust
-
-
 def client(running, trust=None):
     return httpx.Client(
         base_url=f"https://localhost:{running.port}",
@@ -145,13 +107,6 @@ def connect(running, host="localhost"):
     # Otherwise the kernel holds back what is sent until the server has acknowledged the handshake.
     plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return running.trust.wrap_socket(plain, server_hostname=host)
-
-
-def raw(running, request):
-    """What comes back for bytes until the server closes."""
-    with connect(running) as connection:
-        connection.sendall(request)
-        return read_all(connection)
 
 
 def read_all(connection):
@@ -169,16 +124,6 @@ def head(length=None, *, extra="", method="POST", path="/mutate"):
     if length is not None:
         lines.append(f"Content-Length: {length}")
     return ("\r\n".join(lines) + "\r\n" + extra + "\r\n").encode()
-
-
-def until(condition):
-    """Wait for what nothing tells us of."""
-    pause = threading.Event()
-    for _ in range(MAX_SECONDS * 50):
-        if condition():
-            return
-        pause.wait(0.02)
-    raise AssertionError("it did not come to pass")
 
 
 def replace(file, text):

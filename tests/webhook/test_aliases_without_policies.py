@@ -1,20 +1,12 @@
 """Pods in other systems' words while a webhook's policy directory is broken from the start."""
 
-import asyncio
-import json
-
 import pytest
 
-from ledger.ledger import Ledger
 from policies.loading.reload import LivePolicies
-from tests.ledger.cluster import gpu_node
-from tests.webhook.support import container, pod, review_of
-from webhook.placing.placer import LedgerPlacer
-from webhook.review import Reviewer
-from webhook.rules import Rules
+from tests.webhook.support import Webhook, container, pod
 
 GOOD = b"kind: Policy\nname: default\naliases: {kai: true, hami: true}\n"
-MEM = "nvidia.com/gpumem"
+ASKS = container("asks", limits={"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4096"})
 
 
 @pytest.fixture
@@ -27,33 +19,26 @@ def live(tmp_path):
 @pytest.fixture
 def decide(live):
     """Decide a pod; gives whether it is let in, the reason's code, and whether it was changed."""
-    ledger = Ledger()
-    ledger.set_node(gpu_node("a"))
-    reviewer = Reviewer(lambda: live.current, Rules(), LedgerPlacer(ledger), lambda *_: None)
+    webhook = Webhook(again=False)
+    webhook.reviewer._policies = lambda: live.current
 
     def answer(found, **request):
-        body = json.dumps(review_of(found, **request)).encode()
-        response = json.loads(asyncio.run(reviewer.review(body)))["response"]
-        return response["allowed"], response["auditAnnotations"]["reason"], "patch" in response
+        decided = webhook.decide(found, **request)
+        return decided.allowed, decided.code, bool(decided.patch)
 
     return answer
-
-
-KAI = [{"gpu-fraction": "nonsense"}, {"nvidia.com/container.task.gpu-memory.request": "4Gi"}]
 
 
 def kai(annotations):
     return pod(fraction=None, metadata={"annotations": annotations})
 
 
-def hami(field="containers"):
-    asks = container("asks", limits={"nvidia.com/gpu": "1", MEM: "4096"})
-    found = pod(fraction=None)
-    found["spec"][field] = [*found["spec"].get(field, []), asks]
-    return found
+HAMI = pod(fraction=None, containers=[container(), ASKS])
+IN_AN_INIT_CONTAINER = pod(fraction=None, initContainers=[ASKS])
+KAI = [kai({"gpu-fraction": "nonsense"}), kai({"nvidia.com/container.task.gpu-memory.request": "4Gi"})]
 
 
-@pytest.mark.parametrize("found", [*map(kai, KAI), hami(), hami("initContainers")])
+@pytest.mark.parametrize("found", [*KAI, HAMI, IN_AN_INIT_CONTAINER])
 def test_without_any_policies_they_are_denied_as_labelled_pods_are(decide, found):
     assert decide(found) == decide(pod()) == (False, "policies-broken", False)
 
@@ -78,7 +63,7 @@ def test_without_any_policies_the_mirror_of_a_static_pod_is_let_through(decide):
     assert decide(found)[1] == "policies-broken"
 
 
-@pytest.mark.parametrize("found", [kai({"gpu-fraction": "0.5"}), hami()])
+@pytest.mark.parametrize("found", [kai({"gpu-fraction": "0.5"}), HAMI])
 def test_the_controllers_last_good_set_decides_them_as_it_decides_labelled_pods(decide, live, found):
     live.adopt({"default.yaml": GOOD})
     assert decide(found) == decide(pod()) == (True, "injected", True)

@@ -4,7 +4,8 @@ import json
 import signal
 import socket
 
-from tests.webhook.running import MAX_SECONDS, client, connect, event, head, read_all, until, webhook
+from testbed.process import eventually
+from tests.webhook.running import MAX_SECONDS, client, connect, event, head, read_all, webhook
 from tests.webhook.support import pod, review_of
 
 BODY = json.dumps(review_of(pod(fraction=None))).encode()
@@ -33,7 +34,7 @@ def test_a_signal_drains_unready_first_and_another_ends_it_and_no_request_is_los
             assert http.post("/mutate", json=review_of(pod())).json()["response"]["allowed"]
         slow.sendall(head(len(BODY)) + BODY[:10])
         running.process.send_signal(signal.SIGTERM)
-        until(lambda: is_refused(running))
+        eventually(lambda: is_refused(running), "new connections are refused")
         slow.sendall(BODY[10:])
         answer = read_all(slow)
         assert answer.startswith(b"HTTP/1.1 200 OK")

@@ -11,53 +11,35 @@ from webhook.large_reviews import IN_ALL, OF_A_NAMESPACE, START_BYTES, LargeRevi
 from webhook.metrics import WebhookMetrics
 
 
-def start(namespace):
-    return b'{"request":{"uid":"u","namespace":"%s","object":{' % namespace.encode()
-
-
-class Held:
-    """Reviews that hold their places until they are ended."""
-
-    def __init__(self):
-        self.large = LargeReviews()
-        self.names = []
-
-    def begin(self, namespace):
-        return asyncio.ensure_future(self._hold(namespace))
-
-    async def _hold(self, namespace):
-        async with self.large.place(start(namespace)):
-            self.names.append(namespace)
-            try:
-                await asyncio.Event().wait()
-            finally:
-                self.names.remove(namespace)
-
-
 async def settle():
-    for _ in range(10):
+    for _ in range(200):
         await asyncio.sleep(0)
-
-
-async def end(*tasks):
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    await settle()
 
 
 def test_a_namespace_has_four_places_and_all_together_16():
     async def main():
-        held = Held()
-        flood = [held.begin("team") for _ in range(64)]
+        large, names = LargeReviews(), []
+
+        async def hold(namespace):
+            async with large.place(b'{"request":{"uid":"u","namespace":"%s","object":{' % namespace.encode()):
+                names.append(namespace)
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    names.remove(namespace)
+
+        flood = [asyncio.ensure_future(hold("team")) for _ in range(64)]
         await settle()
-        assert held.names == ["team"] * OF_A_NAMESPACE
-        others = [held.begin(f"team-{number // 4}") for number in range(64)]
+        assert names == ["team"] * OF_A_NAMESPACE
+        others = [asyncio.ensure_future(hold(f"team-{number // 4}")) for number in range(64)]
         await settle()
-        assert len(held.names) == IN_ALL
-        await end(*flood[:OF_A_NAMESPACE])
-        assert len(held.names) == IN_ALL
-        await end(*flood, *others)
+        assert len(names) == IN_ALL
+        for each in flood[:OF_A_NAMESPACE]:
+            each.cancel()
+        await settle()
+        assert len(names) == IN_ALL
+        for each in (*flood, *others):
+            each.cancel()
 
     asyncio.run(main())
 
@@ -80,9 +62,6 @@ class Reviewer:
         self.begun = 0
         self.go = asyncio.Event()
 
-    def answer(self, _body):
-        raise NotImplementedError
-
     async def review(self, _body):
         self.begun += 1
         await self.go.wait()
@@ -96,10 +75,8 @@ class Client:
     """One request with a large body in parts of 4 KiB."""
 
     def __init__(self, app):
-        self.sent = []
-        self.on_lost = set()
+        self.sent, self.on_lost, self.read = [], set(), 0
         self._parts = [BODY[at : at + START_BYTES] for at in range(0, len(BODY), START_BYTES)]
-        self.read = 0
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(BODY))]
         scope = {"type": "http", "method": "POST", "path": "/mutate", "headers": headers}
         scope["state"] = {ON_LOST: self.on_lost}
@@ -121,15 +98,12 @@ def test_a_review_without_a_place_is_not_read_and_its_clients_end_gives_the_plac
     async def main():
         reviewer = Reviewer()
         app = WebhookApp(reviewer, WebhookMetrics(new_registry()))
-        clients = [Client(app) for _ in range(OF_A_NAMESPACE + 2)]
-        for _ in range(20):
-            await settle()
-        *first, gone, last = clients
+        *first, gone, last = clients = [Client(app) for _ in range(OF_A_NAMESPACE + 2)]
+        await settle()
         assert (reviewer.begun, gone.read, last.read) == (OF_A_NAMESPACE, 1, 1)
         gone.leave()
         first[0].leave()
-        for _ in range(20):
-            await settle()
+        await settle()
         assert (reviewer.begun, gone.sent, first[0].sent) == (OF_A_NAMESPACE + 1, [], [])
         reviewer.go.set()
         await asyncio.gather(*(client.task for client in clients))

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 from ledger.messages import DenialCount
 from ledger.placement_request import Placement
-from tests.controller.watch.test_ledger_store import Clock
 from web.source import AdmittedPod
 from webhook import page
 from webhook.admission.denial import Denial, Reason
@@ -13,34 +12,27 @@ from webhook.admission.mutate import Injection
 from webhook.decision import Outcome
 from webhook.page import AdmittedPods, RecentDenials
 
-REAL, DRY_RUN = (
-    SimpleNamespace(namespace="team", dry_run=dry_run, object_key=lambda: "x") for dry_run in (False, True)
-)
-
-
 INJECTION = Injection(b"[]", "main", 4, Placement((0,), 81920, ("a",)), 40960, "0")
 
 
-def admitted_as(uid, *, dry_run=False):
-    return SimpleNamespace(uid=uid, namespace="team", dry_run=dry_run, pod_name=lambda: f"pod-{uid}")
+def request(uid="x", *, dry_run=False):
+    return SimpleNamespace(
+        uid=uid,
+        namespace="team",
+        dry_run=dry_run,
+        object_key=lambda: uid,
+        pod_name=lambda: f"pod-{uid}",
+    )
 
 
-def denied(reason):
-    return Outcome.of(Denial.of(reason, "why"), None)
-
-
-def test_denials_are_counted_by_reason_and_namespace_and_nothing_else_is():
-    clock = Clock()
-    recent = RecentDenials(clock)
-    recent(REAL, denied(Reason.LABEL), 0.0)
-    recent(REAL, Outcome(Reason.INJECTED), 0.0)
-    recent(DRY_RUN, denied(Reason.OVER_QUOTA), 0.0)
+def test_denials_are_counted_and_nothing_else_is():
+    recent = RecentDenials(lambda: 0.0)
+    denied = Outcome.of(Denial.of(Reason.MEMORY, "why"), None)
     for _ in range(2):
-        recent(REAL, denied(Reason.MEMORY), 0.0)
-    assert recent.of_last_hour() == [
-        DenialCount("memory-too-small", "team", 1, "why"),
-        DenialCount("label-not-allowed", "team", 1, "why"),
-    ]
+        recent(request(), denied, 0.0)
+    recent(request("y"), Outcome(Reason.INJECTED), 0.0)
+    recent(request("z", dry_run=True), denied, 0.0)
+    assert recent.of_last_hour() == [DenialCount("memory-too-small", "team", 1, "why")]
 
 
 def test_admitted_pods_are_known_by_their_reservation_and_the_oldest_are_forgotten(monkeypatch):
@@ -48,10 +40,7 @@ def test_admitted_pods_are_known_by_their_reservation_and_the_oldest_are_forgott
     admitted = AdmittedPods(lambda: datetime(2026, 1, 2, 3, 4, 5, 678, UTC))
     injected = Outcome(Reason.INJECTED, b"[]", injection=INJECTION)
     for uid in ("first", "second", "third"):
-        admitted(admitted_as(uid), injected, 0.0)
+        admitted(request(uid), injected, 0.0)
     assert admitted.of("third") == AdmittedPod("pod-third", "2026-01-02T03:04:05+00:00")
-    assert (admitted.of("second").name, admitted.of("first"), admitted.of("?")) == (
-        "pod-second",
-        AdmittedPod(),
-        AdmittedPod(),
-    )
+    assert admitted.of("second").name == "pod-second"
+    assert admitted.of("first") == admitted.of("?") == AdmittedPod()

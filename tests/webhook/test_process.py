@@ -2,17 +2,19 @@
 
 import shutil
 import socket
+import ssl
 from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
 from certs.authority import make_authority
 from certs.leaf import LOCAL_NAMES, make_leaf
+from cli.app import app
 from testbed import plain_http
-from testbed.certificate_files import der_of, mount_like_kubelet
+from testbed.certificate_files import der_of, mount_like_kubelet, write_pair
 from tests.webhook.running import (
-    ApiServer,
     Running,
     client,
     command,
@@ -41,15 +43,28 @@ def running(tmp_path_factory):
         directory.mkdir()
     ca_file.write_bytes(AUTHORITY.certificate_pem)
     shutil.copy(POLICIES / "default.yaml", policies)
-    api_server, first = ApiServer(folder), new_leaf()
-    options = ("--tls-dir", tls, "--policies", policies, "--client-ca-file", api_server.ca_file)
+    api_servers, others = make_authority(NOW), make_authority(NOW)
+    client_ca, first = folder / "client-ca.pem", new_leaf()
+    client_ca.write_bytes(api_servers.certificate_pem)
+
+    def showing(pair):
+        trust = ssl.create_default_context(cafile=str(ca_file))
+        trust.load_cert_chain(*write_pair(folder / "shown", pair))
+        return trust
+
+    options = ("--tls-dir", tls, "--policies", policies, "--client-ca-file", client_ca)
     with ending_well(Running(command(*options, "--health-port", "0", "--stop-delay", "0"))) as process:
         process.tls, process.policies, process.first = tls, policies, first
         process.without_certificate = [ask(process, path) for path in ("/livez", "/readyz")]
         mount_like_kubelet(tls, "1", secret(AUTHORITY, first))
         process.wait_for(event("certificate is served"))
-        process.strangers = list(api_server.strangers(ca_file, first))
-        process.trust = api_server.trusting(ca_file)
+        # Who shows no certificate, one of the same name of another CA, or the webhook's own.
+        namesake = make_leaf(others, ["api-server"], NOW)
+        process.strangers = [
+            ssl.create_default_context(cafile=str(ca_file)),
+            *map(showing, (namesake, first)),
+        ]
+        process.trust = showing(make_leaf(api_servers, ["api-server"], NOW))
         yield process
 
 
@@ -73,39 +88,45 @@ def test_with_a_client_ca_the_api_server_gets_in_and_nobody_else(running):
         assert answer.json()["response"]["allowed"]
 
 
+def test_no_port_describes_itself(running):
+    with client(running) as http:
+        for path in ("/openapi.json", "/docs", "/redoc", "/nothing"):
+            assert (http.get(path).status_code, ask(running, path).status_code) == (404, 404)
+
+
 def metric(http, name):
     (line,) = [line for line in http.get("/metrics").text.splitlines() if line.startswith(f"{name} ")]
     return float(line.split()[1])
 
 
 def test_policies_change_while_it_runs_and_a_broken_set_keeps_the_last_good_one(running):
-    directory = running.policies
-    good = (directory / "default.yaml").read_text()
-    half, whole = review_of(pod(), dryRun=True), review_of(pod(fraction="1.000"), dryRun=True)
-    success = "fraction_injector_policy_last_reload_successful"
+    file = running.policies / "default.yaml"
+    good = file.read_text()
     with client(running) as http:
 
-        def is_allowed(review):
-            return http.post("/mutate", json=review).json()["response"]["allowed"]
+        def check(whole_is_allowed, success):
+            for fraction, is_allowed in (("0.500", True), ("1.000", whole_is_allowed)):
+                answer = http.post("/mutate", json=review_of(pod(fraction=fraction), dryRun=True)).json()
+                assert answer["response"]["allowed"] is is_allowed
+            assert metric(http, "fraction_injector_policy_last_reload_successful") == success
+            return http.get("/readyz")
 
-        assert (is_allowed(half), is_allowed(whole), metric(http, success)) == (True, False, 1.0)
-        replace(directory / "default.yaml", good.replace('"0.125": 1', '"0.125": 1\n  "1.000": 8'))
+        check(whole_is_allowed=False, success=1.0)
+        replace(file, good.replace('"0.125": 1', '"0.125": 1\n  "1.000": 8'))
         running.wait_for(event("policies are in force"))
-        assert (is_allowed(half), is_allowed(whole), metric(http, success)) == (True, True, 1.0)
+        check(whole_is_allowed=True, success=1.0)
 
-        replace(directory / "default.yaml", good.replace("limiter:", "limitr:"))
+        replace(file, good.replace("limiter:", "limitr:"))
         broken = running.wait_for(event("policies are broken"))
-        assert "limitr" in broken["error"]
-        assert (is_allowed(half), is_allowed(whole), metric(http, success)) == (True, True, 0.0)
-        readiness = http.get("/readyz")
+        readiness = check(whole_is_allowed=True, success=0.0)
         assert readiness.status_code == 200
         assert f"policies {broken['kept']}: the last good set; the directory holds: " in readiness.text
         assert "limitr" in readiness.text
+        assert "limitr" in broken["error"]
 
-        replace(directory / "default.yaml", good)
+        replace(file, good)
         running.wait_for(event("policies are in force"), number=2)
-        assert (is_allowed(half), is_allowed(whole), metric(http, success)) == (True, False, 1.0)
-        assert http.get("/readyz").text.endswith(": in force\n")
+        assert check(whole_is_allowed=False, success=1.0).text.endswith(": in force\n")
 
 
 def served(running):
@@ -132,15 +153,24 @@ def test_a_mounted_certificate_is_swapped_and_a_bad_one_is_not_served(running):
         assert kept.get("/readyz").status_code == 200
 
 
-STANDALONE = ("--inventory", FIXTURES / "inventory.json")
+@pytest.fixture
+def failing(tmp_path):
+    """Exit status and last line of a command that ends before it serves; in this process, for speed."""
+
+    def ask(*options):
+        own = ("--self-signed", "--inventory", FIXTURES / "inventory.json", "--ca-file", tmp_path / "ca.pem")
+        result = CliRunner().invoke(app, ["webhook", "--port", "0", *map(str, (*own, *options))])
+        assert isinstance(result.exception, SystemExit), result.exception
+        return result.exit_code, result.stderr.splitlines()[-1]
+
+    return ask
 
 
 @pytest.mark.parametrize("option", ["--port", "--health-port"])
-def test_a_port_in_use_is_said_and_ends_the_command(failing, tmp_path, option):
+def test_a_port_in_use_is_said_and_ends_the_command(failing, option):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        own = ("--self-signed", *STANDALONE, "--ca-file", tmp_path / "ca.pem")
-        status, said = failing(*own, option, port)
+        status, said = failing(option, port)
     assert status == 2
     assert said == (
         f"fraction-injector: cannot listen on 127.0.0.1:{port}: Address already in use:"
@@ -150,10 +180,9 @@ def test_a_port_in_use_is_said_and_ends_the_command(failing, tmp_path, option):
 
 def test_a_client_ca_that_cannot_be_read_is_named(failing, tmp_path):
     file = tmp_path / "missing.pem"
-    own = ("--self-signed", *STANDALONE, "--ca-file", tmp_path / "ca.pem", "--client-ca-file", file)
-    status, said = failing(*own)
+    status, said = failing("--client-ca-file", file)
     assert status == 2
     assert said.startswith(f"fraction-injector: --client-ca-file {file}: No such file or directory: ")
     file.write_text("no PEM")
-    status, said = failing(*own)
+    status, said = failing("--client-ca-file", file)
     assert (status, "client CA: holds no certificate" in said) == (2, True)

@@ -1,10 +1,12 @@
 """Of a review that is too large to be decoded, only the labels are read."""
 
 import json
+from functools import partial
 
 import pytest
 
 from tests.webhook.support import LABEL, Webhook, as_body, container, pod, policies, review_of
+from tests.webhook.support.gpu_pods import JOBS
 from webhook.admission import sizes
 from webhook.admission_review import UnreadableReviewError, decode
 
@@ -23,31 +25,23 @@ def with_parts(count):
 
 
 @pytest.mark.parametrize(
-    ("allowed", "too_large", "found"),
+    ("make", "most", "found"),
     [
-        (
-            of_size(sizes.MAX_BYTES, pod()),
-            of_size(sizes.MAX_BYTES + 1, pod()),
-            "524289 bytes, more than 524288",
-        ),
-        (
-            with_parts(sizes.MAX_PARTS),
-            with_parts(sizes.MAX_PARTS + 1),
-            "40001 lists and fields, more than 40000",
-        ),
+        (partial(of_size, found=pod()), sizes.MAX_BYTES, "524289 bytes, more than 524288"),
+        (with_parts, sizes.MAX_PARTS, "40001 lists and fields, more than 40000"),
     ],
     ids=["bytes", "parts"],
 )
-def test_a_labelled_object_is_denied_beyond_a_size_and_told_what_to_shorten(allowed, too_large, found):
+def test_a_labelled_object_is_denied_beyond_a_size_and_told_what_to_shorten(make, most, found):
     webhook = Webhook(again=False)
-    assert webhook.send(allowed).code == "injected"
-    denied = webhook.send(too_large)
+    assert webhook.send(make(most)).code == "injected"
+    denied = webhook.send(make(most + 1))
     assert denied.code == "pod-too-large"
     advice = "shorten its longest field, or pass long values in a ConfigMap"
     assert denied.message == f"the request has {found}: {advice}"
 
 
-JOB = {"resource": {"group": "batch", "version": "v1", "resource": "jobs"}}
+JOB = {"resource": JOBS}
 KAI = {"metadata": {"annotations": {"gpu-fraction": "0.5"}}}
 OTHER_QUEUE = {"metadata": {"labels": {"clearml-agent-queue-name": "ours"}}}
 

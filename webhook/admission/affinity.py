@@ -7,7 +7,7 @@ from typing import Any
 
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOSTNAME_LABEL, MAX_LABEL_VALUE
 from kube.objects import PLACED_WEIGHT
-from kube.scheduling import NodeSelectorTerm, Requirement
+from kube.scheduling import NodeSelectorTerm
 from ledger.placement_request import MAX_HOSTS, Placement
 from modes.gpu_kinds import GpuKinds
 from webhook.admission.denial import Denial, Reason
@@ -80,21 +80,26 @@ def demands_models(spec: PodSpec, kinds: GpuKinds) -> bool:
     """
     if not kinds.models or demanded_hosts(spec):
         return True
-    terms = [term for term in required_terms(spec) or () if not term.is_empty]
-    lists = [[each for each in term.match_expressions or () if _names_models(each)] for term in terms]
-    named = {model for each in lists for requirement in each for model in requirement.values or ()}
+    lists = named_models(spec)
+    named = {model for each in lists for values in each for model in values}
     # Authors of pods write patterns and models.
     if len(named) > MAX_MATCHED_MODELS:
         return False
     taken = {model for model in named if len(model) <= MAX_LABEL_VALUE and kinds.takes_model(model)}
-    return bool(lists) and all(
-        any(taken.issuperset(requirement.values or ()) for requirement in each) for each in lists
-    )
+    return bool(lists) and all(any(map(taken.issuperset, each)) for each in lists)
 
 
-def _names_models(requirement: Requirement) -> bool:
-    is_model = (requirement.key, requirement.operator) == (GPU_PRODUCT_LABEL, "In")
-    return is_model and bool(requirement.values)
+def named_models(spec: PodSpec) -> list[list[tuple[str, ...]]]:
+    """Return the sets of models that each required term names, the user's and ours; empty terms name none."""
+    return [
+        [
+            each.values
+            for each in term.match_expressions or ()
+            if (each.key, each.operator) == (GPU_PRODUCT_LABEL, "In") and each.values
+        ]
+        for term in required_terms(spec) or ()
+        if not term.is_empty
+    ]
 
 
 def bind_node(
@@ -110,30 +115,17 @@ def bind_node(
         kinds: the kinds of GPU that node labels must state.
         refusing: labels, each with its value, of nodes whose device plugin would fail the pod.
     """
-    required, node = _required(placement, kinds), placement.node
+    required = _required(placement, kinds)
     required += [(key, "NotIn", (value,)) for key, value in refusing.items()]
-    if spec.affinity is None or spec.affinity.node_affinity is None:
-        return _whole_affinity(required, node, parent_is_there=spec.affinity is not None)
-    operations: list[Operation] = []
-    if required:
-        operations.extend(_require(required_terms(spec), required))
-    if node is not None:
-        operations.extend(append(_PREFERRED, spec.affinity.node_affinity.preferred, [_preference(node)]))
-    return operations
-
-
-def _whole_affinity(required: list[_Required], node: str | None, *, parent_is_there: bool) -> list[Operation]:
-    node_affinity: dict[str, Any] = {}
-    if required:
-        terms = [{"matchExpressions": [_expression(*one) for one in required]}]
-        node_affinity[_REQUIRED_NAME] = {"nodeSelectorTerms": terms}
-    if node is not None:
-        node_affinity[_PREFERRED_NAME] = [_preference(node)]
-    if not node_affinity:
-        return []
-    if not parent_is_there:
-        return [add("/spec/affinity", {"nodeAffinity": node_affinity})]
-    return [add(_NODE_AFFINITY, node_affinity)]
+    existing = spec.affinity.node_affinity if spec.affinity is not None else None
+    operations = [*_require(required_terms(spec), required)] if required else []
+    if placement.node is not None:
+        preferred = existing.preferred if existing is not None else None
+        operations += append(_PREFERRED, preferred, [_preference(placement.node)])
+    if not operations or existing is not None:
+        return operations
+    parent = add("/spec/affinity", {"nodeAffinity": {}}) if spec.affinity is None else add(_NODE_AFFINITY, {})
+    return [parent, *operations]
 
 
 def _required(placement: Placement, kinds: GpuKinds) -> list[_Required]:
@@ -147,11 +139,9 @@ def _required(placement: Placement, kinds: GpuKinds) -> list[_Required]:
         required.append((HOSTNAME_LABEL, "NotIn", placement.other_hosts))
     if placement.products:
         required.append((GPU_PRODUCT_LABEL, "In", placement.products))
-    return [*required, _least_memory(kinds.min_mib)] if kinds.min_mib else required
-
-
-def _least_memory(min_mib: int) -> _Required:
-    return GPU_MEMORY_LABEL, "Gt", (str(min_mib - 1),)
+    if kinds.min_mib:
+        required.append((GPU_MEMORY_LABEL, "Gt", (str(kinds.min_mib - 1),)))
+    return required
 
 
 def _require(terms: tuple[NodeSelectorTerm, ...] | None, required: list[_Required]) -> Iterator[Operation]:

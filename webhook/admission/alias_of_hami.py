@@ -28,17 +28,17 @@ from webhook.admission.alias_words import (
     MAX_CHARACTERS,
     MIB,
     Alias,
+    AliasError,
     Label,
     System,
-    denied,
     known_text,
     memory_label,
-    refuse_misplaced,
+    misplaced_amount,
     rewritten,
     shown,
     words_of,
 )
-from webhook.admission.denial import Denial, cut_text
+from webhook.admission.denial import cut_text
 from webhook.admission.json_patch import Operation, add
 from webhook.admission.pod import LABEL, Container, ObjectMeta, Pod, PodSpec, Resources
 
@@ -90,61 +90,46 @@ def _pod_asks(_: ObjectMeta, spec: PodSpec) -> bool:
     return any(map(_asks, (*(spec.init_containers or ()), *(spec.containers or ()))))
 
 
-def _read(metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy) -> Alias | Denial:
-    container = _asking_container(spec)
-    if isinstance(container, Denial):
-        return container
-    share = _pod_share(container, spec, policy)
-    if isinstance(share, Denial):
-        return share
-    models = _card_models(metadata.annotations or {}, policy)
-    if isinstance(models, Denial):
-        return models
-    label, compute = _label(share, policy), _compute(share)
-    if isinstance(label, Denial):
-        return label
-    if isinstance(compute, Denial):
-        return compute
+def _read(metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy) -> Alias:
+    theirs, container = metadata.annotations or {}, _asking_container(spec)
+    for each in spec.init_containers or ():
+        if _asks(each) and _amounts_of(each) != _amounts_of(container):
+            name = cut_text(each.name, MAX_CHARACTERS)
+            raise AliasError(
+                f'init container "{name}" and its pod request different shares: use the same in both'
+            )
+    share = _share(container, policy)
+    _refuse_cards(theirs, policy)
+    label = _label(share, policy)
     gpus = None if share.gpus == 1 or share.is_whole else str(share.gpus)
     ours = {
         GPUS_ANNOTATION: gpus,
         CONTAINER_ANNOTATION: container.name,
-        COMPUTE_ANNOTATION: compute,
-        **models,
+        COMPUTE_ANNOTATION: _compute(share),
+        **_models_of(theirs.get(HAMI_USE_TYPE, "")),
     }
-    present = [name for name in HAMI_ANNOTATIONS if name in (metadata.annotations or {})]
+    present = [name for name in HAMI_ANNOTATIONS if name in theirs]
     changed, operations = rewritten(metadata, label, ours, present)
     containers = _in_our_words(spec.containers or [], str(share.gpus), "/spec/containers", operations)
     inits = _in_our_words(spec.init_containers or [], str(share.gpus), "/spec/initContainers", operations)
     found = msgspec.structs.replace(spec, containers=containers, init_containers=inits or None)
-    words = _words(share, label, ours, metadata.annotations or {})
+    words = _words(share, label, ours, theirs)
     return Alias(Pod(changed, found), operations, "; ".join(words))
 
 
-def _asking_container(spec: PodSpec) -> Container | Denial:
+def _asking_container(spec: PodSpec) -> Container:
     """Return the one container with a request, of those that run at the same time."""
     sidecars = [each for each in spec.init_containers or () if each.is_native_sidecar]
     asking: list[Container] = [each for each in (*(spec.containers or ()), *sidecars) if _asks(each)]
     if len(asking) > 1:
         first, second = (cut_text(each.name, MAX_CHARACTERS) for each in asking[:2])
-        return denied(
+        raise AliasError(
             f'containers "{first}" and "{second}" both request HAMi resources: use only one of them,'
             f" or use our label and {CONTAINERS_ANNOTATION}"
         )
     if not asking:
-        return denied(f"only init containers request {_MEMORY}: request it in a regular container")
+        raise AliasError(f"only init containers request {_MEMORY}: request it in a regular container")
     return asking[0]
-
-
-def _pod_share(container: Container, spec: PodSpec, policy: EffectivePolicy) -> HamiShare | Denial:
-    """Return the request of the container; init containers with a request get the same share."""
-    for each in spec.init_containers or ():
-        if _asks(each) and _amounts_of(each) != _amounts_of(container):
-            name = cut_text(each.name, MAX_CHARACTERS)
-            return denied(
-                f'init container "{name}" and its pod request different shares: use the same in both'
-            )
-    return _share(container, policy)
 
 
 def _amounts_of(container: Container) -> tuple[str, dict[str, str]]:
@@ -152,20 +137,20 @@ def _amounts_of(container: Container) -> tuple[str, dict[str, str]]:
     return _gpus(container.resources), amounts
 
 
-def _share(container: Container, policy: EffectivePolicy) -> HamiShare | Denial:
+def _share(container: Container, policy: EffectivePolicy) -> HamiShare:
     amounts = dict(_amounts(container.resources, _REMOVED))
     if _CORES in amounts and policy.gpucores == "deny":
-        return denied(f"policy {policy.name} does not accept {_CORES}: remove it, or ask the admin")
+        raise AliasError(f"policy {policy.name} does not accept {_CORES}: remove it, or ask the admin")
     memory, percent, cores = (amounts.get(name, "0") for name in HAMI_RESOURCES)
     gpus = _gpus(container.resources)
     if MIB.fullmatch(gpus) is None:
-        return denied(f"{_GPUS} {shown(gpus)} is not a whole number above 0: fix it")
-    if memory != "0" and isinstance(refused := memory_label(_MEMORY, memory), Denial):
-        return refused
+        raise AliasError(f"{_GPUS} {shown(gpus)} is not a whole number above 0: fix it")
+    if memory != "0":
+        memory_label(_MEMORY, memory)
     if percent != "0" and (MIB.fullmatch(percent) is None or int(percent) > ALL):
-        return denied(f"{_PERCENT} {shown(percent)} is not a whole number from 0 to 100: fix it")
+        raise AliasError(f"{_PERCENT} {shown(percent)} is not a whole number from 0 to 100: fix it")
     if cores != "0" and MIB.fullmatch(cores) is None:
-        return denied(f"{_CORES} {shown(cores)} is not a whole number: fix it")
+        raise AliasError(f"{_CORES} {shown(cores)} is not a whole number: fix it")
     ignored: tuple[str, ...] = (f"{_PERCENT} {percent}",) if memory != "0" and percent != "0" else ()
     if policy.gpucores == "ignore" and _CORES in amounts:
         ignored, cores = (*ignored, _CORES), "0"
@@ -173,30 +158,26 @@ def _share(container: Container, policy: EffectivePolicy) -> HamiShare | Denial:
     return HamiShare(int(gpus), int(memory), int(percent) or ALL, int(cores), ignored)
 
 
-def _label(share: HamiShare, policy: EffectivePolicy) -> Label | Denial:
+def _label(share: HamiShare, policy: EffectivePolicy) -> Label:
     if share.mib:
         return memory_label(_MEMORY, str(share.mib))
-    known = known_text(str(share.gpus) if share.is_whole else _as_decimal(share.percent), policy)
+    known = known_text(str(share.gpus) if share.is_whole else f"0.{share.percent:02d}", policy)
     if known is not None:
         return LABEL, known
-    allowed = [str(each) for each in range(1, ALL) if known_text(_as_decimal(each), policy) is not None]
+    allowed = [str(each) for each in range(1, ALL) if known_text(f"0.{each:02d}", policy) is not None]
     label = f"the label {LABEL}"
     advice = f"use {', '.join(allowed[:MAX_SHOWN])}, or {label}" if allowed else f"use {label}"
-    return denied(f'{_PERCENT} "{share.percent}" is not a fraction of policy {policy.name}: {advice}')
+    raise AliasError(f'{_PERCENT} "{share.percent}" is not a fraction of policy {policy.name}: {advice}')
 
 
-def _as_decimal(percent: int) -> str:
-    return f"0.{percent:02d}"
-
-
-def _compute(share: HamiShare) -> str | Denial | None:
+def _compute(share: HamiShare) -> str | None:
     """Return the limit of compute for the cores; 100 is a whole card."""
     if not share.cores or (share.is_whole and share.cores >= ALL):
         return None
     if share.is_whole:
-        return denied(f"{_CORES} {share.cores} cannot limit whole GPUs: remove it")
+        raise AliasError(f"{_CORES} {share.cores} cannot limit whole GPUs: remove it")
     if share.cores >= ALL:
-        return denied(
+        raise AliasError(
             f"{_CORES} {share.cores} takes a whole card, but the pod requests a part of one:"
             " remove one of the two"
         )
@@ -265,45 +246,40 @@ def _words(
     return [words_of(amount, label), *translated, *[f"{each} is ignored" for each in share.ignored]]
 
 
-def _card_models(theirs: Mapping[str, str], policy: EffectivePolicy) -> dict[str, str] | Denial:
-    """Return our annotation for the card types that a pod accepts; empty if it accepts all."""
-    return _refused(theirs, policy) or _models_of(theirs.get(HAMI_USE_TYPE, ""))
-
-
-def _refused(theirs: Mapping[str, str], policy: EffectivePolicy) -> Denial | None:
+def _refuse_cards(theirs: Mapping[str, str], policy: EffectivePolicy) -> None:
+    """Refuse annotations about cards that demand what pods cannot have here."""
     advice = f"is not supported: list the accepted types in {HAMI_USE_TYPE}"
     for name, rule in ((_NO_TYPE, advice), (_USE_UUID, _NO_CHOICE), (_NO_UUID, _NO_CHOICE)):
         if theirs.get(name, "").strip():
-            return denied(f"{name} {rule}")
+            raise AliasError(f"{name} {rule}")
     if theirs.get(_NUMA, "").lower() in _TRUE:
-        return denied(f"{_NUMA} is not supported: remove it")
+        raise AliasError(f"{_NUMA} is not supported: remove it")
     for name in (_NODE_POLICY, _GPU_POLICY):
         text = theirs.get(name, "").strip()
         if text and text != _PLACES[policy.demands.place]:
             rule = f"differs from the placement of policy {policy.name}: remove it, or ask the admin"
-            return denied(f"{name} {shown(text)} {rule}")
-    return _refused_mode(theirs.get(_MODE), policy)
-
-
-def _refused_mode(text: str | None, policy: EffectivePolicy) -> Denial | None:
-    """Refuse a list of modes that lacks one that the policy may use."""
+            raise AliasError(f"{name} {shown(text)} {rule}")
+    # A list of modes must have each that the policy may use.
     gives = [] if policy.mode.gives_instances else ["hami-core"]
     if policy.instance_mode is not None:
         gives.append("mig")
-    if text is None or all(mode in text for mode in gives):
-        return None
-    given = f"policy {policy.name} provides {' or '.join(gives)}"
-    return denied(f"{_MODE} {shown(text)}: {given}: remove it, or ask the admin")
+    listed = theirs.get(_MODE)
+    if listed is not None and not all(mode in listed for mode in gives):
+        given = f"policy {policy.name} provides {' or '.join(gives)}"
+        raise AliasError(f"{_MODE} {shown(listed)}: {given}: remove it, or ask the admin")
 
 
-def _models_of(text: str) -> dict[str, str] | Denial:
-    """Return patterns for types, each a part of a card's name, in upper or lower case."""
+def _models_of(text: str) -> dict[str, str]:
+    """Return our annotation for the card types that a pod accepts; empty if it accepts all.
+
+    Each type is a part of a card's name, in upper or lower case.
+    """
     types = [each.strip() for each in text.split(",")] if len(text) <= MAX_TEXT else []
     if not text.strip() or any(each.upper() == _VENDOR for each in types):
         return {}
     patterns = {GPU_MODEL_ANNOTATION: ",".join([_pattern(each) for each in types if each])}
     if isinstance(read_gpu_kinds(patterns), KindProblem):
-        return denied(
+        raise AliasError(
             f"{HAMI_USE_TYPE} {shown(text)} does not list 1 to {MAX_PATTERNS} types of cards: fix it"
         )
     return patterns
@@ -316,10 +292,10 @@ def _pattern(name: str) -> str:
     return "*" + "-".join(re.split(r"[\s-]+", name)) + "*"
 
 
-def _misplaced(metadata: ObjectMeta) -> Denial | None:
+def _misplaced(metadata: ObjectMeta) -> str | None:
     where = "in resources.limits of a container"
     places = {"annotation": metadata.annotations, "label": metadata.labels}
-    return refuse_misplaced(places, HAMI_RESOURCES, where)
+    return misplaced_amount(places, HAMI_RESOURCES, where)
 
 
 HAMI = System(_pod_asks, _read, _misplaced)

@@ -10,11 +10,10 @@ import msgspec
 
 from modes.fraction import Fraction
 from policies.model.effective import EffectivePolicy
-from policies.model.label_advice import label_advice
 from webhook.admission.annotations import INJECTED
-from webhook.admission.denial import Denial, Reason, cut_text
+from webhook.admission.denial import cut_text
 from webhook.admission.json_patch import Operation, add, pointer, remove
-from webhook.admission.pod import LABEL, MEMORY_LABEL, ObjectMeta, Pod, PodSpec
+from webhook.admission.pod import MEMORY_LABEL, ObjectMeta, Pod, PodSpec
 
 MAX_CHARACTERS = 12
 """Maximum characters of an amount in a denial."""
@@ -38,23 +37,22 @@ class System(NamedTuple):
 
     asks: Callable[[ObjectMeta, PodSpec], bool]
     """Whether a pod uses the syntax."""
-    read: Callable[[ObjectMeta, PodSpec, EffectivePolicy], Alias | Denial]
-    """Translates such a pod."""
-    misplaced: Callable[[ObjectMeta], Denial | None]
-    """Refuses amounts that are labels, or annotations where these are none."""
+    read: Callable[[ObjectMeta, PodSpec, EffectivePolicy], Alias]
+    """Translates such a pod, or raises AliasError."""
+    misplaced: Callable[[ObjectMeta], str | None]
+    """Returns why amounts that are labels, or annotations where these are none, are refused."""
 
 
-def denied(rule: str) -> Denial:
-    """Deny a pod with a setting that has no equivalent here."""
-    return Denial.of(Reason.ALIAS, rule)
+class AliasError(ValueError):
+    """A pod has a setting that has no equivalent here; the text is its denial."""
 
 
-def refuse_misplaced(
+def misplaced_amount(
     places: Mapping[str, Collection[str] | None], names: Sequence[str], where: str
-) -> Denial | None:
-    """Refuse an amount in one of the places, such as "label", in which the other system does not look."""
+) -> str | None:
+    """Return the denial of an amount in a place, such as "label", in which the other system does not look."""
     found = [(kind, name) for kind, keys in places.items() for name in names if name in (keys or ())]
-    return denied("{} {} has no effect: write it {}".format(*found[0], where)) if found else None
+    return "{} {} has no effect: write it {}".format(*found[0], where) if found else None
 
 
 def shown(text: str) -> str:
@@ -62,27 +60,11 @@ def shown(text: str) -> str:
     return f'"{cut_text(text, MAX_CHARACTERS)}"'
 
 
-def memory_label(what: str, text: str) -> Label | Denial:
-    """Return our label for an amount of MiB."""
+def memory_label(what: str, text: str) -> Label:
+    """Return our label for an amount of MiB, or raise AliasError."""
     if MIB.fullmatch(text) is None:
-        return denied(f'{what} {shown(text)} is not a whole number of MiB: use a value such as "4096"')
+        raise AliasError(f'{what} {shown(text)} is not a whole number of MiB: use a value such as "4096"')
     return MEMORY_LABEL, f"{text}Mi"
-
-
-def fraction_label(what: str, text: str, policy: EffectivePolicy) -> Label | Denial:
-    """Return our label with the policy's fraction for the same amount.
-
-    Args:
-        what: the other system's name for it.
-        text: the amount as a decimal.
-        policy: of the pod.
-    """
-    known = known_text(text, policy)
-    if known is not None:
-        return LABEL, known
-    advice = label_advice(text[:MAX_CHARACTERS], policy)
-    advice = advice or f"policy {policy.name} allows no fractions: ask the admin"
-    return denied(f"{what} {shown(text)} is not a fraction of policy {policy.name}: {advice}")
 
 
 def known_text(text: str, policy: EffectivePolicy) -> str | None:

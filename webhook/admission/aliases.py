@@ -13,8 +13,8 @@ import msgspec
 from policies.model.effective import EffectivePolicy
 from webhook.admission.alias_of_hami import HAMI
 from webhook.admission.alias_of_kai import KAI
-from webhook.admission.alias_words import Alias, System, denied
-from webhook.admission.denial import Denial
+from webhook.admission.alias_words import Alias, AliasError, System
+from webhook.admission.denial import Denial, Reason
 from webhook.admission.json_patch import add
 from webhook.admission.pod import ObjectMeta, Pod, PodSpec
 
@@ -33,20 +33,25 @@ def read_alias(pod: Pod, policy: EffectivePolicy) -> Alias | Denial | None:
         return None
     accepted = [each for name, each in SYSTEMS.items() if name in policy.aliases]
     system = next((each for each in accepted if _asks(each, pod)), None)
-    alias = (
-        (system.misplaced(metadata) or system.read(metadata, spec, policy)) if system is not None else None
-    )
-    return _for_our_scheduler(alias, policy) if isinstance(alias, Alias) else alias
+    if system is None:
+        return None
+    refused = system.misplaced(metadata)
+    if refused is None:
+        try:
+            return _for_our_scheduler(system.read(metadata, spec, policy), policy)
+        except AliasError as error:
+            refused = str(error)
+    return Denial.of(Reason.ALIAS, refused)
 
 
-def _for_our_scheduler(alias: Alias, policy: EffectivePolicy) -> Alias | Denial:
+def _for_our_scheduler(alias: Alias, policy: EffectivePolicy) -> Alias:
     """Refuse or replace the name of another system's scheduler: the pod would wait for it for ever."""
     name = alias.pod.spec.scheduler_name if alias.pod.spec is not None else None
     if name not in SCHEDULERS:
         return alias
     if policy.other_scheduler == "deny":
         advice = "remove it, or ask the admin to set aliases.schedulerName: remove"
-        return denied(f"schedulerName {name} does not place pods that ask for shares here: {advice}")
+        raise AliasError(f"schedulerName {name} does not place pods that ask for shares here: {advice}")
     operations = [*alias.operations, add("/spec/schedulerName", DEFAULT_SCHEDULER)]
     words = f"{alias.words}; schedulerName {name} is removed"
     return msgspec.structs.replace(alias, operations=operations, words=words)

@@ -31,7 +31,7 @@ def refuse_compute(
     said = f'annotation {COMPUTE_ANNOTATION} "{cut_text(text, MAX_SHOWN)}"'
     if _PERCENT.fullmatch(text) is None:
         return _denied(f"{said} is not a whole number from 1 to 99: set the percentage of a GPU's compute")
-    problem = _problem_of_pod(fraction, containers, policy) or _problem_of_policy(policy)
+    problem = _problem(fraction, containers, policy)
     if problem is not None:
         return _denied(f"{said} has no effect, because {problem}: remove it")
     most = _most(fraction, policy)
@@ -40,26 +40,23 @@ def refuse_compute(
     return _denied(f"{said} is above the {most} of policy {policy.name}: use a lower value, or remove it")
 
 
-def _problem_of_pod(fraction: Fraction, containers: Containers, policy: EffectivePolicy) -> str | None:
-    """Return why the pod's compute cannot be limited by the annotation; None if it can."""
-    if fraction.is_whole:
-        return "whole GPUs are not limited"
-    if containers.parts:
-        return "several containers share the GPU"
-    if fraction.is_of_memory and policy.compute == "same-as-memory":
-        return f"policy {policy.name} limits compute by memory"
-    return None
-
-
-def _problem_of_policy(policy: EffectivePolicy) -> str | None:
-    """Return why nothing under the policy would enforce the limit; None if something does."""
-    if policy.instance_mode is not None:
-        return "MIG instances have their own compute"
-    if policy.limits_from == "agent":
-        return "the node's agent does not limit compute"
-    if policy.limiter.preload is None:
-        return f"limiter {policy.limiter.name} of policy {policy.name} does not limit compute"
-    return None
+def _problem(fraction: Fraction, containers: Containers, policy: EffectivePolicy) -> str | None:
+    """Return why nothing would limit the pod's compute to the annotation; None if something does."""
+    problems = (
+        (fraction.is_whole, "whole GPUs are not limited"),
+        (containers.parts, "several containers share the GPU"),
+        (
+            fraction.is_of_memory and policy.compute == "same-as-memory",
+            f"policy {policy.name} limits compute by memory",
+        ),
+        (policy.instance_mode is not None, "MIG instances have their own compute"),
+        (policy.limits_from == "agent", "the node's agent does not limit compute"),
+        (
+            policy.limiter.preload is None,
+            f"limiter {policy.limiter.name} of policy {policy.name} does not limit compute",
+        ),
+    )
+    return next((text for is_so, text in problems if is_so), None)
 
 
 def _most(fraction: Fraction, policy: EffectivePolicy) -> int:

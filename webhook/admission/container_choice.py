@@ -45,34 +45,27 @@ def choose(
 def _by_hints(
     metadata: ObjectMeta, regular: list[ContainerRef], policy: EffectivePolicy
 ) -> ContainerRef | Denial:
-    tasks = [ref for ref in regular if _is_task(ref, metadata, policy)]
+    tasks = [
+        ref
+        for ref in regular
+        if ref.container.name == metadata.name
+        or any(fnmatchcase(ref.container.name, pattern) for pattern in policy.container_names)
+    ]
     if len(tasks) == 1:
         return tasks[0]
     default = (metadata.annotations or {}).get(DEFAULT_CONTAINER_ANNOTATION)
-    for ref in regular:
-        if ref.container.name == default:
-            return ref
-    left = _without_sidecars(regular, policy)
-    if len(left) == 1:
-        return left[0]
+    left = regular
+    if len(regular) <= MAX_COMPARED:
+        sidecars = policy.sidecars
+        left = [ref for ref in regular if not is_sidecar(ref.container.name, ref.container.image, sidecars)]
+    meant = [ref for ref in regular if ref.container.name == default] or left
+    if len(meant) == 1:
+        return meant[0]
     return Denial.of(
         Reason.CONTAINER_AMBIGUOUS,
         f"several containers could get the GPU: name one in the annotation {CONTAINER_ANNOTATION}"
         f" ({_names(left or regular)})",
     )
-
-
-def _without_sidecars(regular: list[ContainerRef], policy: EffectivePolicy) -> list[ContainerRef]:
-    if len(regular) > MAX_COMPARED:
-        return regular
-    return [
-        ref for ref in regular if not is_sidecar(ref.container.name, ref.container.image, policy.sidecars)
-    ]
-
-
-def _is_task(ref: ContainerRef, metadata: ObjectMeta, policy: EffectivePolicy) -> bool:
-    name = ref.container.name
-    return name == metadata.name or any(fnmatchcase(name, pattern) for pattern in policy.container_names)
 
 
 def _named(wanted: str, running: Sequence[ContainerRef]) -> ContainerRef | Denial:

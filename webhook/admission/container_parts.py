@@ -20,10 +20,8 @@ MAX_LABEL_VALUED = 3
 """Maximum containers of the pod in a denial."""
 _NAME = rf"[a-z0-9](?:[-a-z0-9]{{0,{MAX_LABEL_VALUE - 2}}}[a-z0-9])?"
 _PART = re.compile(rf"({_NAME})=([0-9.]{{1,{_MAX_AMOUNT}}}(?:Mi|Gi)?)", re.ASCII)
-_OF_FRACTION, _OF_MEMORY = (
-    'use a value such as "train=0.500,eval=0.250"',
-    'use a value such as "train=4Gi,eval=2Gi"',
-)
+_OF_FRACTION = 'use a value such as "train=0.500,eval=0.250"'
+_OF_MEMORY = 'use a value such as "train=4Gi,eval=2Gi"'
 
 
 class ContainerPart(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -64,15 +62,15 @@ def container_parts(
 
 def _disagreement(parts: list[ContainerPart], whole: Fraction, reserve_mib: int) -> Denial | None:
     if whole.is_of_memory:
-        mib, asked = (
+        found, asked = (
             sum([part.fraction.asked_mib(reserve_mib) for part in parts]),
             whole.asked_mib(reserve_mib),
         )
-        comes_to, label = f"{mib}Mi", f"{MEMORY_LABEL} is {asked}Mi"
+        comes_to, label = f"{found}Mi", f"{MEMORY_LABEL} is {asked}Mi"
     else:
-        mib, asked = sum([part.fraction.slices for part in parts]), whole.slices
-        comes_to, label = f"{mib} of {whole.slices_per_gpu} slices", f"{LABEL} is {asked}"
-    return None if mib == asked else refuse_parts(f"adds up to {comes_to}, but {label}: make them equal")
+        found, asked = sum([part.fraction.slices for part in parts]), whole.slices
+        comes_to, label = f"{found} of {whole.slices_per_gpu} slices", f"{LABEL} is {asked}"
+    return None if found == asked else refuse_parts(f"adds up to {comes_to}, but {label}: make them equal")
 
 
 def _read(
@@ -97,23 +95,20 @@ def _read(
             )
         if name in parts:
             return refuse_parts(f'lists "{cut_text(name, MAX_SHOWN)}" twice: give it one {what}')
-        amount = _memory(written, whole, reserve_mib) if whole.is_of_memory else _slices(written, whole)
+        amount = _amount(written, whole, reserve_mib)
         if isinstance(amount, str):
             return refuse_parts(f'has "{cut_text(entry, MAX_SHOWN)}", which {amount}: fix it')
         parts[name] = ContainerPart(by_name[name], written, amount)
     return list(parts.values())
 
 
-def _memory(text: str, whole: Fraction, reserve_mib: int) -> Fraction | str:
-    """Return a container's MiB with the policy's reserve, or why the text is invalid."""
-    mib = memory_mib(text)
-    if mib is None:
-        return "is not a whole number of Mi or Gi"
-    return Fraction.of_memory(mib + reserve_mib, whole.slices_per_gpu)
-
-
-def _slices(text: str, whole: Fraction) -> Fraction | str:
-    """Return a container's slices, or why the text is invalid."""
+def _amount(text: str, whole: Fraction, reserve_mib: int) -> Fraction | str:
+    """Return a container's slices, or its MiB with the policy's reserve; or why the text is invalid."""
+    if whole.is_of_memory:
+        mib = memory_mib(text)
+        if mib is None:
+            return "is not a whole number of Mi or Gi"
+        return Fraction.of_memory(mib + reserve_mib, whole.slices_per_gpu)
     try:
         return Fraction.from_text(text, whole.slices_per_gpu)
     except ValueError:

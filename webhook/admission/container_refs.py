@@ -30,7 +30,7 @@ class ContainerRef(msgspec.Struct, frozen=True, eq=False, gc=False):
     variables: set[str]
     """Names of its environment variables."""
     has_claim: bool = False
-    """Whether it uses the claim of the pod's share, in a mode of claims."""
+    """Whether it uses the claim of the pod's share."""
 
     @property
     def asks_for_gpu(self) -> bool:
@@ -56,7 +56,7 @@ def container_refs(spec: PodSpec, mode: Mode, root: str = "/spec") -> list[Conta
             _paths(container),
             _gpu_amounts(container.resources, mode),
             {entry.name for entry in container.env or ()},
-            mode.is_claimed and _has_claim(container.resources),
+            _has_claim(container.resources),
         )
         for place, containers, is_init in lists
         if containers

@@ -84,9 +84,5 @@ def _join_preload(ref: ContainerRef, library: str) -> tuple[list[Operation], set
 
 def _rewrite(ref: ContainerRef, stale: set[int], missing: Mapping[str, str]) -> list[Operation]:
     removals = [remove(f"{ref.path}/env/{position}") for position in sorted(stale, reverse=True)]
-    return [*removals, *_add(ref, missing)]
-
-
-def _add(ref: ContainerRef, missing: Mapping[str, str]) -> list[Operation]:
     additions = [{"name": name, "value": value} for name, value in missing.items()]
-    return append(ref.path + "/env", ref.container.env, additions)
+    return [*removals, *append(ref.path + "/env", ref.container.env, additions)]

@@ -94,9 +94,7 @@ def is_empty_dir(volume: Json, size_limit: str) -> bool:
 
 
 def _is_filled_by_others(field: str, value: Any) -> bool:
-    if field not in _FILLED_BY_OTHERS:
-        return False
-    values = _FILLED_BY_OTHERS[field]
+    values = _FILLED_BY_OTHERS.get(field, ())
     return values is None or value in values
 
 

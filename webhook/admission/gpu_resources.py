@@ -7,8 +7,6 @@ from webhook.admission.container_refs import ContainerRef
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.json_patch import Operation, add, merge, pointer, remove
 
-Amounts = dict[str, str | int]
-
 
 def check_amounts(ref: ContainerRef, fraction: Fraction, said: str) -> Denial | None:
     """Check that a GPU container's amounts match the requested share (docs/reference/admission.md)."""
@@ -30,46 +28,27 @@ def check_clearml_fractions(ref: ContainerRef, fraction: Fraction, said: str) ->
 
 
 def replace_amounts(ref: ContainerRef, amounts: dict[str, str]) -> list[Operation]:
-    """Write the mode's amounts into limits and requests, and remove the user's GPU resources from both."""
-    path = ref.path + "/resources"
-    resources = ref.container.resources
-    if resources is None:
-        return [add(path, {"limits": amounts, "requests": amounts})]
-    replaced = {resource for resource, _, kind in ref.gpu_amounts if kind.is_replaced} - amounts.keys()
-    return [
-        *_replace_in(path + "/limits", resources.limits, amounts, replaced),
-        *_replace_in(path + "/requests", resources.requests, amounts, replaced),
-    ]
+    """Write the mode's amounts, if any, into limits and requests instead of the user's GPU resources."""
+    taken = {resource for resource, _, kind in ref.gpu_amounts if kind.is_replaced}
+    return _replace(ref, taken - amounts.keys(), amounts)
 
 
 def take_out_clearml_fractions(ref: ContainerRef) -> list[Operation]:
     """Remove only `clear.ml/fraction-*` from limits and requests."""
-    return _take_out(ref, {resource for resource, _, kind in ref.gpu_amounts if kind.is_clearml})
+    return _replace(ref, {resource for resource, _, kind in ref.gpu_amounts if kind.is_clearml}, {})
 
 
-def take_out_amounts(ref: ContainerRef) -> list[Operation]:
-    """Remove ClearML's and NVIDIA's resources for a share from limits and requests."""
-    return _take_out(ref, {resource for resource, _, kind in ref.gpu_amounts if kind.is_replaced})
-
-
-def _take_out(ref: ContainerRef, taken: set[str]) -> list[Operation]:
-    resources = ref.container.resources
+def _replace(ref: ContainerRef, taken: set[str], amounts: dict[str, str]) -> list[Operation]:
+    path, resources = ref.path + "/resources", ref.container.resources
     if resources is None:
-        return []
-    return [
-        remove(f"{ref.path}/resources/{field}{pointer(resource)}")
-        for field, amounts in (("limits", resources.limits), ("requests", resources.requests))
-        for resource in amounts or ()
-        if resource in taken
-    ]
+        return [add(path, {"limits": amounts, "requests": amounts})] if amounts else []
+    operations: list[Operation] = []
+    for field, existing in (("limits", resources.limits), ("requests", resources.requests)):
+        place = f"{path}/{field}"
+        operations += [remove(place + pointer(resource)) for resource in existing or () if resource in taken]
+        operations += merge(place, existing, amounts)
+    return operations
 
 
 def _differs(resource: str, amount: str | int, said: str, expected: str) -> Denial:
     return Denial.of(Reason.GPU_AMOUNT, f"{resource}: {amount} does not match {said}: {expected}")
-
-
-def _replace_in(
-    path: str, existing: Amounts | None, amounts: dict[str, str], replaced: set[str]
-) -> list[Operation]:
-    removals = [remove(path + pointer(resource)) for resource in existing or () if resource in replaced]
-    return [*removals, *merge(path, existing, amounts)]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kube.names import GPU_PRODUCT_LABEL
-from kube.scheduling import NodeSelectorTerm
 from ledger.placement_request import MAX_RESOURCE, Placement
 from modes.mig_profiles import MigCard, card_of_product
 from modes.mode import Mode
 from modes.units import POOL, profile_of_resource
-from webhook.admission.affinity import MAX_MODELS, required_terms
+from webhook.admission.affinity import MAX_MODELS, named_models
 from webhook.admission.annotations import SLICES
 from webhook.admission.container_parts import refuse_parts
 from webhook.admission.containers import Containers
@@ -88,18 +86,8 @@ def _bound_products(spec: PodSpec) -> list[tuple[str, ...]]:
 
     Ours is among them. The user may have written others, with at most as many values in total.
     """
-    terms = [term for term in required_terms(spec) or () if not term.is_empty]
-    bound = [_products(term) for term in terms]
+    bound = named_models(spec)
     if not bound or sum(map(len, bound[0])) > 2 * MAX_MODELS:
         return []
-    return [each for each in bound[0] if all(each in others for others in bound[1:])]
-
-
-def _products(term: NodeSelectorTerm) -> dict[tuple[str, ...], None]:
-    return {
-        each.values: None
-        for each in term.match_expressions or ()
-        if (each.key, each.operator) == (GPU_PRODUCT_LABEL, "In")
-        and each.values
-        and len(each.values) <= MAX_MODELS
-    }
+    common = set(bound[0]).intersection(*bound[1:])
+    return [each for each in dict.fromkeys(bound[0]) if each in common]

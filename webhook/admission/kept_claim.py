@@ -21,7 +21,8 @@ def kept_claim(validated: Validated) -> Placement | None:
     such cards. A limit that is written into the pod is of one size: the scheduler could choose another.
     """
     policy, fraction, said = validated.policy, validated.fraction, validated.said
-    name = _template_of(validated.spec)
+    at, claims = position_of_claim(validated.spec), validated.spec.resource_claims or []
+    name = claims[at].resource_claim_template_name if at is not None else None
     sizes = sizes_of_name(name) if name is not None else None
     if sizes is None or bool(sizes) != needs_sizes(fraction, driver_of(policy)):
         return None
@@ -54,13 +55,6 @@ def claimed_share(validated: Validated, cards: tuple[int, ...]) -> ClaimedShare:
 def driver_of(policy: EffectivePolicy) -> DriverName | None:
     """Return the driver of the claims under a policy; None in modes without claims."""
     return cast(DriverName, policy.mode.resource) if policy.mode.is_claimed else None
-
-
-def _template_of(spec: PodSpec) -> str | None:
-    position = position_of_claim(spec)
-    if position is None or spec.resource_claims is None:
-        return None
-    return spec.resource_claims[position].resource_claim_template_name
 
 
 def position_of_claim(spec: PodSpec) -> int | None:

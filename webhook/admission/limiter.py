@@ -10,7 +10,7 @@ from kube.device_keys import VISIBLE_DEVICES
 from kube.names import GPU_MEMORY_LABEL, MAX_LABEL_VALUE
 from kube.quantity import parse_quantity
 from policies.model.effective import EffectiveLimiter
-from policies.model.limiters import InitContainerPart, VolumePart
+from policies.model.limiters import InitContainerPart
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.existing_injection import ExistingInjection
@@ -57,8 +57,9 @@ class Volumes:
             # A mount without a volume could refer to ours, to write into it.
             self._taken.update([mount.name for mount in ref.container.volume_mounts or ()])
         self._added: list[dict[str, Any]] = []
-        self._existing_library = _library(gpu, limiter, existing)
-        self._library_name = self._existing_library
+        self._existing_library = self._library = _library(gpu, limiter, existing)
+        if self._library is None and limiter.library is not None:
+            self._library = self._new(LIBRARY_VOLUME, limiter.library.size_limit)
 
     def mount(self, ref: ContainerRef) -> list[Operation]:
         """Mount the library (read-only) and a separate cache into one GPU container.
@@ -72,8 +73,7 @@ class Volumes:
             at = _position(ref.container, library.mount_path)
             if at is None or (ref.container.volume_mounts or [])[at].name != self._existing_library:
                 stale += [] if at is None else [at]
-                name = self._library(library)
-                mounts.append({"name": name, "mountPath": library.mount_path, "readOnly": True})
+                mounts.append({"name": self._library, "mountPath": library.mount_path, "readOnly": True})
         if cache is not None and self._existing_injection.cache(ref, cache) is None:
             at = _position(ref.container, cache.mount_path)
             stale += [] if at is None else [at]
@@ -95,7 +95,7 @@ class Volumes:
         named = {
             "name": _take_name(INIT_CONTAINER, self._taken),
             **_init_container(init),
-            "volumeMounts": [{"name": self._library(library), "mountPath": library.mount_path}],
+            "volumeMounts": [{"name": self._library, "mountPath": library.mount_path}],
             **_cpu_and_memory(model),
         }
         if init.image_pull_policy is not None:
@@ -104,11 +104,6 @@ class Volumes:
         secrets = [each for name in init.image_pull_secrets if (each := {"name": name}) not in known]
         at, value = ("/0", named) if self._spec.init_containers else ("", [named])
         return [add(f"/spec/initContainers{at}", value), *append("/spec/imagePullSecrets", known, secrets)]
-
-    def _library(self, library: VolumePart) -> str:
-        if self._library_name is None:
-            self._library_name = self._new(LIBRARY_VOLUME, library.size_limit)
-        return self._library_name
 
     def _new(self, wanted: str, size_limit: str) -> str:
         name = _take_name(wanted, self._taken)

@@ -13,7 +13,7 @@ from webhook.admission.affinity import bind_node
 from webhook.admission.annotations import GPU_INDEX, write_annotations
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.environment import clear_env, limit_env
-from webhook.admission.gpu_resources import replace_amounts, take_out_amounts
+from webhook.admission.gpu_resources import replace_amounts
 from webhook.admission.images import image_denial
 from webhook.admission.json_patch import Operation, add, append
 from webhook.admission.limiter import Volumes
@@ -114,8 +114,7 @@ def _gpu_containers(validated: Validated, share: PodShare, gpu_mib: int) -> list
         reported = {GPU_FRACTIONS: f"{validated.fraction.mib / gpu_mib:.3f}"}
     for ref in validated.containers.gpu:
         own = share.of(ref)
-        amounts = {} if mode.is_claimed else mode.amounts(own.fraction, own.indices)
-        operations += replace_amounts(ref, amounts) if amounts else take_out_amounts(ref)
+        operations += replace_amounts(ref, mode.amounts(own.fraction, own.indices))
         env = reported | own.env(validated, ref.container.name)
         operations += limit_env(ref, env, validated.limiter.preload)
     return operations

@@ -7,7 +7,7 @@ from policies.model.effective import EffectivePolicy
 from webhook.admission.container_refs import container_refs
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.environment import clear_env
-from webhook.admission.gpu_resources import take_out_amounts
+from webhook.admission.gpu_resources import replace_amounts
 from webhook.admission.json_patch import merge, pointer, remove
 from webhook.admission.pod import LABEL, Pod
 from webhook.admission.sizes import bounded, refuse_oversized
@@ -29,6 +29,6 @@ def without_share(pod: Pod, policy: EffectivePolicy) -> bytes | Denial:
     operations = [remove(f"/metadata/labels{pointer(name)}") for name in ASKING_LABELS if name in labels]
     operations += merge("/metadata/annotations", metadata.annotations, said)
     for ref in container_refs(spec, policy.mode):
-        operations += take_out_amounts(ref)
+        operations += replace_amounts(ref, {})
         operations += clear_env(ref, hides_gpus=policy.hide_gpus_from_others)
     return bounded(operations)

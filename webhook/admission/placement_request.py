@@ -47,7 +47,9 @@ def placement_request(validated: Validated, accounting: Accounting) -> Placement
     spec, policy, kept = validated.spec, validated.policy, validated.kept
     constraints: Constraints | Denial
     if kept is None or keeps_assumption(validated):
-        constraints = refuse_many_demands(spec) or _constraints(spec, policy)
+        constraints = refuse_many_demands(spec) or Constraints(
+            spec.node_selector or {}, required_terms(spec), _tolerations(spec, policy), spec.node_name
+        )
     else:
         # A pod that names its node can have no scheduling gate.
         constraints = Constraints(node_name=(spec.node_name or "")[:MAX_NAME] or None)
@@ -107,15 +109,6 @@ def _existing(validated: Validated) -> Placement | None:
         return None
     values = () if keeps_assumption(validated) else kept.memory_values[:MAX_KEPT_VALUES]
     return msgspec.structs.replace(kept, memory_values=values)
-
-
-def _constraints(spec: PodSpec, policy: EffectivePolicy) -> Constraints:
-    return Constraints(
-        node_selector=spec.node_selector or {},
-        required_terms=required_terms(spec),
-        tolerations=_tolerations(spec, policy),
-        node_name=spec.node_name,
-    )
 
 
 def _amounts(spec: PodSpec, policy: EffectivePolicy) -> EffectiveRequest:

@@ -28,15 +28,13 @@ from webhook.admission.kept_claim import kept_claim
 from webhook.admission.pod import PodSpec
 from webhook.admission.validated import Validated
 
-MAX_MIB_DIGITS = 9
-"""Maximum digits; no GPU memory has more."""
 MAX_MEMORY_VALUES = 1000
 """Maximum values in one expression; each term of the affinity may get them all."""
 
 
 def with_kept(validated: Validated, mig_cards: KnownCards) -> Validated:
     """Return the pod with the share and the placement that an earlier review gave it, if they are valid."""
-    if not validated.says_injected:
+    if INJECTED not in validated.said:
         return validated
     if validated.mode.is_claimed:
         return msgspec.structs.replace(validated, kept=_kept_placement(validated, mig_cards))
@@ -134,7 +132,7 @@ def _sized_as_said(validated: Validated) -> Fraction:
         return fraction.with_slices(label_number(said.get(SLICES)) or 0)
     is_apart = policy.containers == "any-gpu" and "," in said.get(GPU_INDEX, "")
     whole = fraction.apart() if is_apart else fraction
-    cards = [_mib_of_label(values[0]) for values in demanded_memories(validated.spec) if values]
+    cards = [label_number(values[0]) for values in demanded_memories(validated.spec) if values]
     if policy.demands.assume is not None:
         cards.append(policy.demands.assume.gpu_mib)
     for sized in [whole.on_card(mib) for mib in cards if mib]:
@@ -166,7 +164,7 @@ def _memory(validated: Validated) -> tuple[int, tuple[str, ...]] | None:
     if not _binds_memory(validated):
         return None if MEMORY_MIB in validated.said else (0, ())
     for values in _by_terms(validated.spec):
-        if all(_comes_to(validated, _mib_of_label(value)) for value in values):
+        if all(_comes_to(validated, label_number(value)) for value in values):
             return int(values[0]), values
     assumed = validated.policy.demands.assume
     if assumed is not None and _comes_to(validated, assumed.gpu_mib):
@@ -186,11 +184,6 @@ def _by_terms(spec: PodSpec) -> list[tuple[str, ...]]:
             terms[values] = count + 1
     last_first = [*terms][::-1]
     return sorted(last_first, key=lambda values: -terms[values])
-
-
-def _mib_of_label(value: str) -> int | None:
-    is_number = value.isascii() and value.isdigit() and len(value) <= MAX_MIB_DIGITS
-    return int(value) if is_number else None
 
 
 def _binds_memory(validated: Validated) -> bool:

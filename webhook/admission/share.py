@@ -8,7 +8,7 @@ import msgspec
 
 from ledger.placement_request import Placement
 from modes.fraction import Fraction
-from policies.model.effective import COMPUTE_LIMIT, EnvVar
+from policies.model.effective import COMPUTE_LIMIT
 from webhook.admission.annotations import (
     GPU_CONTAINER,
     GPU_INDEX,
@@ -39,8 +39,11 @@ class ContainerShare(msgspec.Struct, frozen=True, eq=False):
     def env(self, validated: Validated, container: str) -> dict[str, str]:
         """Return the variables of one container; without `memory_mib` none that uses it."""
         fraction, unknown = self.fraction, f"{{{MEMORY}}}" if self.memory_mib is None else None
-        variables = _limited(validated.limiter.env, asked_compute(validated.metadata)) + validated.policy.env
-        texts = {each.name: each.value for each in variables if unknown is None or unknown not in each.value}
+        limited = {each.name: each.value for each in validated.limiter.env}
+        if (compute := asked_compute(validated.metadata)) is not None:
+            limited[COMPUTE_LIMIT] = compute
+        variables = [*limited.items(), *((each.name, each.value) for each in validated.policy.env)]
+        texts = {name: text for name, text in variables if unknown is None or unknown not in text}
         for device in range(1, fraction.gpus):
             texts |= _of_device(texts, device)
         values = {
@@ -109,10 +112,3 @@ def share_of(validated: Validated, placement: Placement) -> PodShare:
     else:
         whole = ContainerShare(fraction, placement.indices, mib)
     return PodShare(whole, by_path, annotations, mib, min(each) if each else None)
-
-
-def _limited(variables: tuple[EnvVar, ...], compute: str | None) -> tuple[EnvVar, ...]:
-    if compute is None:
-        return variables
-    own = EnvVar(COMPUTE_LIMIT, compute)
-    return (*(each for each in variables if each.name != COMPUTE_LIMIT), own)

@@ -92,8 +92,7 @@ def _refuse_containers(validated: Validated, asked: Asked) -> Denial | None:
         if at is not None:
             own, said = own.part(at), containers.parts[at].said
         refused = refused or check_amounts(ref, own, said)
-        if validated.mode.is_claimed:
-            refused = refused or refuse_second_use(ref)
+        refused = refused or refuse_second_use(ref)
         if validated.limiter.preload is not None:
             refused = refused or refuse_preload_from(ref)
     return (

@@ -11,7 +11,6 @@ from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
 from modes.mode import Mode
 from policies.model.effective import EffectiveLimiter, EffectivePolicy
-from webhook.admission.annotations import INJECTED
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.containers import Containers
 from webhook.admission.existing_injection import ExistingInjection
@@ -41,8 +40,3 @@ class Validated(msgspec.Struct, frozen=True, eq=False):
     def said(self) -> Mapping[str, str]:
         """The pod's annotations."""
         return self.metadata.annotations or {}
-
-    @property
-    def says_injected(self) -> bool:
-        """Whether the pod is marked as injected, which anybody may write."""
-        return INJECTED in self.said

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -31,7 +31,6 @@ from ledger.messages import (
     write_request,
 )
 from ledger.placement_request import Placement, PlacementRequest
-from modes.mig_profiles import MigCard
 from service.log import get_logger
 from service.yielding import TimeSlice
 from webhook.admission.denial import Reason
@@ -73,7 +72,8 @@ class ControllerPlacer:
     ) -> None:
         self._client = client
         self._clock = clock
-        self._fallback = Fallback(clock)
+        self.fallback = Fallback(clock)
+        """What is known without the controller."""
         self._waiting: list[_Waiting] = []
         """Requests without an answer; those of the batch that was sent are the first."""
         self._releases: list[str] = []
@@ -90,17 +90,17 @@ class ControllerPlacer:
             "fraction_injector_snapshot_slices_allocated",
             "Allocated slices in the last controller snapshot, and of placements made since without it.",
             registry=registry,
-        ).set_function(self._fallback.used)
+        ).set_function(self.fallback.used)
         Gauge(
             "fraction_injector_snapshot_nodes",
             "Nodes in the last controller snapshot; 0 before the first.",
             registry=registry,
-        ).set_function(self._fallback.nodes)
+        ).set_function(self.fallback.nodes)
 
     def place(self, request: PlacementRequest) -> Placed | asyncio.Future[Placed]:
         """Return the leader's result; if it does not answer, a result from its last snapshot."""
         if not self._answers:
-            return self._fallback.place(request)
+            return self.fallback.place(request)
         body = write_request(request)
         if len(body) > MAX_REQUEST_BYTES:
             return _too_large(len(body))
@@ -110,38 +110,26 @@ class ControllerPlacer:
 
     def release(self, reservation: str) -> None:
         """Release a reservation with the next batch; a reservation that is not released expires."""
-        self._fallback.release(reservation)
+        self.fallback.release(reservation)
         if len(self._releases) < MAX_RELEASES:
             self._releases.append(reservation)
             self._some.set()
 
-    def may_have(self, memory_values: Collection[str]) -> bool:
-        """Whether the cluster has GPUs of one of these memory values, as far as the controller said."""
-        return self._fallback.may_have(memory_values)
-
-    def mig_cards(self) -> dict[str, MigCard]:
-        """How cards can be divided, by their models, by the controller's last snapshot."""
-        return self._fallback.mig_cards()
-
-    def knows_nodes(self) -> bool:
-        """Whether the controller ever sent a complete snapshot, even one without nodes."""
-        return self._fallback.is_known
-
     @property
     def state(self) -> str:
         """What places pods now, as a sentence for people."""
-        if self._answers and self._fallback.is_known:
+        if self._answers and self.fallback.is_known:
             return "the controller places"
         if self._answers:
             return "the controller has not sent its nodes yet"
         last = "the policies' assumptions"
-        if self._fallback.is_known:
-            last = f"its last snapshot, of {self._fallback.nodes()} nodes"
+        if self.fallback.is_known:
+            last = f"its last snapshot, of {self.fallback.nodes()} nodes"
         return f"the controller does not answer: placing by {last}"
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return the background tasks by name."""
-        follow = partial(self._fallback.follow, self._client)
+        follow = partial(self.fallback.follow, self._client)
         return {"placement batches": self._send_batches, "controller snapshot": follow}
 
     async def _send_batches(self) -> None:
@@ -212,14 +200,10 @@ class ControllerPlacer:
             loop.call_later(PENDING_SECONDS, self._send_next, waiting)
             loop.call_later(left + LAST_ANSWER_SECONDS, _answer, waiting, placed)
             return
-        self._note_claim(waiting.request, placed)
+        # The controller has made a claim's template; for a dry run it makes none.
+        if isinstance(placed, Placement) and waiting.request.accounting.reservation is not None:
+            self.fallback.claims.note(waiting.request, placed)
         _answer(waiting, placed)
-
-    def _note_claim(self, request: PlacementRequest, placed: Placed) -> None:
-        """Remember a claim whose template the controller has made; for a dry run it makes none."""
-        is_claimed = request.share.mode_type.is_claimed and request.accounting.reservation is not None
-        if is_claimed and isinstance(placed, Placement):
-            self._fallback.claims.note(request, placed)
 
     async def _fail_over(self, error: Exception) -> None:
         """Place all waiting requests without the controller, and those that come until it answers.
@@ -238,11 +222,9 @@ class ControllerPlacer:
         if waiting.answered.done():
             return
         try:
-            placed = self._fallback.place(waiting.request)
+            waiting.answered.set_result(self.fallback.place(waiting.request))
         except Exception as error:  # noqa: BLE001 - its review is denied; the others still need their answers
             waiting.answered.set_exception(error)
-        else:
-            waiting.answered.set_result(placed)
 
     def _report(self, *, answers: bool, **why: str) -> None:
         if answers == self._answers:
@@ -263,7 +245,7 @@ def _answer(waiting: _Waiting, placed: Placed) -> None:
 def _placed(request: PlacementRequest, answered: Answered) -> Placed:
     """Return one result, independent of the others in its batch."""
     no_claim = answered.refused or answered.pending
-    if no_claim is not None and request.share.mode_type.is_claimed:
+    if no_claim is not None and request.share.driver is not None:
         return Unanswered(Reason.CLAIM_TEMPLATE, no_claim)
     try:
         return answered.answer()

@@ -33,14 +33,13 @@ class ControllerWait:
 
     def missing(self) -> str | None:
         """Return what is missing, or None if the wait is over; the wait starts with the first call."""
-        now, is_known = self._clock(), self._knows_nodes()
-        if self._ends is None:
-            self._ends = now + self._seconds
-        if not self._over and not is_known and now >= self._ends:
-            get_logger("webhook").warning(
-                "serving before the controller has answered", waited_seconds=self._seconds
-            )
-        self._over = self._over or is_known or now >= self._ends
+        now = self._clock()
+        self._ends = now + self._seconds if self._ends is None else self._ends
+        if not self._over and (self._knows_nodes() or now >= self._ends):
+            self._over = True
+            if not self._knows_nodes():
+                text = "serving before the controller has answered"
+                get_logger("webhook").warning(text, waited_seconds=self._seconds)
         if self._over:
             return None
         return f"the controller has not sent its nodes yet: serving without it after {self._seconds:g} s"

@@ -68,7 +68,7 @@ class Fallback:
             quota = accounting.quotas[0]
             why = f'quota of {quota.scope} "{quota.name}" cannot be counted while the controller is away'
             return Unanswered(Reason.QUOTA_UNKNOWN, f"{why}: try again")
-        if request.share.mode_type.is_claimed:
+        if request.share.driver is not None:
             return self._claimed(request)
         now = self._clock()
         uncounted = msgspec.structs.replace(accounting, quotas=())

@@ -26,7 +26,9 @@ class KnownClaims:
         """By namespace, what was noted last at the end."""
 
     def note(self, request: PlacementRequest, placement: Placement) -> None:
-        """Remember that the template of a pod's claim is there."""
+        """Remember that the template of a pod's claim is there; pods without a claim do not count."""
+        if request.share.driver is None:
+            return
         namespace, kind = request.accounting.namespace, _kind(request)
         of_namespace = self._known.pop(namespace, {})
         of_namespace.pop(kind, None)

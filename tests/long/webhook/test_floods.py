@@ -9,7 +9,13 @@ import pytest
 
 from tests.webhook.running import MAX_SECONDS, client, connect, head, webhook
 from tests.webhook.support import container, pod, review_of
-from tests.webhook.test_http import MIB, is_alive
+
+MIB = 1024 * 1024
+
+
+def is_alive(http):
+    response = http.post("/mutate", json=review_of(pod(fraction=None), dryRun=True))
+    return response.status_code == 200 and response.json()["response"]["allowed"]
 
 
 def plain(running):

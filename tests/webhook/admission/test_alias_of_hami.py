@@ -7,10 +7,20 @@ says.
 
 import pytest
 
-from ledger.ledger import Ledger
 from tests.ledger.cluster import gpu_node
-from tests.webhook.admission.test_aliases import GPU, MEM, MEMORY_LABEL, PERCENT, hami, limits
-from tests.webhook.support import LABEL, Webhook, container, policies
+from tests.webhook.admission.test_aliases import (
+    GPU,
+    HAMI,
+    MEM,
+    MEMORY_LABEL,
+    PERCENT,
+    check_denied,
+    hami,
+    labels,
+    limits,
+)
+from tests.webhook.support import LABEL, container, pod, policies
+from tests.webhook.support.gpu_pods import webhook_of
 
 CORES, PRIORITY = "nvidia.com/gpucores", "nvidia.com/priority"
 COMPUTE = "clearml-injector/compute"
@@ -26,48 +36,40 @@ def policy(text="", gpucores="deny"):
     return policies(f"aliases: {{hami: true, gpucores: {gpucores}}}\nmemory: {{allowed: true}}\n{text}")
 
 
-def decide(found, policy_set=None):
-    ledger = Ledger()
-    for product in (A100, A10, T4):
-        node = gpu_node(product.lower(), 4)
-        ledger.set_node(
-            gpu_node(product.lower(), 4, labels={**node.labels, "nvidia.com/gpu.product": product})
-        )
-    return Webhook(policy_set or policy(), ledger).decide(found)
+def decide(found, policy_set=HAMI):
+    nodes = [gpu_node(product.lower(), 4) for product in (A100, A10, T4)]
+    for node, product in zip(nodes, (A100, A10, T4), strict=True):
+        node.labels["nvidia.com/gpu.product"] = product
+    return webhook_of(*nodes, policy_set=policy_set).decide(found)
 
 
 def test_memory_goes_before_a_percentage():
     decided = decide(hami({GPU: "1", MEM: "15000", PERCENT: "50"}))
-    assert decided.stored["metadata"]["labels"] == {MEMORY_LABEL: "15000Mi"}
-    assert decided.outcome.injection.alias == (
-        f'{MEM} 15000 is {MEMORY_LABEL} "15000Mi"; {PERCENT} 50 is ignored'
-    )
-
-
-def test_a_percentage_that_hami_refuses_is_refused_with_memory_too():
-    text = "101"
-    decided = decide(hami({GPU: "1", MEM: "15000", PERCENT: text}))
-    assert decided.code == "alias-not-allowed"
-    assert decided.message.startswith(f'{PERCENT} "{text}" is not a whole number from 0 to 100')
+    assert labels(decided) == {MEMORY_LABEL: "15000Mi"}
+    said = f'{MEM} 15000 is {MEMORY_LABEL} "15000Mi"; {PERCENT} 50 is ignored'
+    assert decided.outcome.injection.alias == said
 
 
 @pytest.mark.parametrize(
-    ("amounts", "labels"),
+    ("amounts", "label"),
     [
         ({GPU: "1", MEM: "0", PERCENT: "50"}, {LABEL: "0.500"}),
         ({GPU: "1", PERCENT: "100"}, {LABEL: "1"}),
         ({PERCENT: "100"}, {LABEL: "1"}),
+        # As the API server writes it.
+        *(({GPU: "1", MEM: written}, {MEMORY_LABEL: "3000Mi"}) for written in ("3k", "3000", 3000, "3e3")),
     ],
 )
-def test_an_amount_of_zero_is_none_and_all_memory_is_a_whole_gpu(amounts, labels):
+def test_an_amount_of_zero_is_none_and_all_memory_is_a_whole_gpu(amounts, label):
     wide = policy('fractions: {"0.500": 4, "1": 8, "2": 16}')
-    assert decide(hami(amounts), wide).stored["metadata"]["labels"] == labels
+    assert labels(decide(hami(amounts), wide)) == label
 
 
-def test_cores_are_denied_by_name_unless_the_policy_says_otherwise():
-    denied = decide(hami({GPU: "1", MEM: "15000", CORES: "0"}))
-    assert denied.code == "alias-not-allowed"
-    assert denied.message.startswith(f"policy default does not accept {CORES}:")
+def test_memory_leaves_the_pod_with_its_whole_gpus():
+    decided = decide(hami({GPU: "2", MEM: "15000", "cpu": "1"}))
+    assert labels(decided) == {MEMORY_LABEL: "15000Mi"}
+    assert limits(decided) == {"cpu": "1", "nvidia.com/gpu-0": "2", "nvidia.com/gpu-1": "2"}
+    assert decided.container()["resources"]["requests"] == limits(decided)
 
 
 def test_a_priority_and_cores_that_are_ignored_are_taken_out_and_said_so():
@@ -84,6 +86,65 @@ def test_cores_become_the_limit_of_compute():
     assert dict(decided.env())["CUDA_DEVICE_SM_LIMIT"] == "30"
 
 
+@pytest.mark.parametrize("written", [{GPU: "1", MEM: "15000"}, {MEM: "15000"}, {MEM: "15k"}])
+def test_an_init_container_gets_the_same_share_of_the_same_gpu(written):
+    inits = [container("plain"), container("warm", limits=written)]
+    decided = decide(hami({GPU: "1", MEM: "15000"}, initContainers=inits))
+    assert limits(decided, "warm") == limits(decided) == {"nvidia.com/gpu-0": "2"}
+    assert dict(decided.env("warm"))["CUDA_DEVICE_MEMORY_LIMIT_0"] == "15000m"
+    assert decided.container("warm")["resources"]["requests"] == {"nvidia.com/gpu-0": "2"}
+    assert dict(decided.env("plain")) == {"NVIDIA_VISIBLE_DEVICES": "void"}
+
+
+def annotated(annotations):
+    return hami({GPU: "1", PERCENT: "50"}, metadata={"annotations": annotations})
+
+
+def with_init(amounts):
+    return hami({GPU: "1", MEM: "15000"}, initContainers=[container("w" * 63, limits=amounts)])
+
+
+TWO = hami({GPU: "1", MEM: "100"}, container("second", limits={GPU: "1", MEM: "100"}))
+ONLY_INIT = pod(fraction=None, initContainers=[container("warm", limits={GPU: "1", MEM: "100"})])
+DIFFERENT = f'init container "{"w" * 12}..." and its pod request different shares: use the same in both'
+NO_CHOICE = "is not supported, since pods cannot choose their card: remove it"
+DIFFERS = "differs from the placement of policy default: remove it, or ask the admin"
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (hami({GPU: "1", MEM: "15000", CORES: "0"}), f"policy default does not accept {CORES}:"),
+        (hami({MEM: "15000", PERCENT: "101"}), f'{PERCENT} "101" is not a whole number from 0 to 100'),
+        (hami({GPU: "1", MEM: "1G"}), f'{MEM} "1G" is not a whole number of MiB'),
+        (hami({PERCENT: "33"}), f'{PERCENT} "33" is not a fraction of policy default: use 25, 50, 75, or'),
+        (
+            TWO,
+            'containers "train" and "second" both request HAMi resources: use only one of them, or use our',
+        ),
+        (ONLY_INIT, f"only init containers request {MEM}: request it in a regular container"),
+        (with_init({MEM: "25000"}), DIFFERENT),
+        (with_init({GPU: "2", MEM: "15000"}), DIFFERENT),
+        (with_init({PERCENT: "50"}), DIFFERENT),
+        (with_init({MEM: "15000", CORES: "50"}), DIFFERENT),
+        (annotated({USE_TYPE: ","}), f'{USE_TYPE} "," does not list 1 to 8 types of cards'),
+        (annotated({USE_TYPE: "A" * 100_000}), f'{USE_TYPE} "AAAAAAAAAAAA..." does not list 1 to 8 types'),
+        (annotated({NO_TYPE: "1080"}), f"{NO_TYPE} is not supported: list the accepted types in {USE_TYPE}"),
+        (annotated({USE_UUID: "GPU-1"}), f"{USE_UUID} {NO_CHOICE}"),
+        (annotated({MODE: "mig"}), f'{MODE} "mig": policy default provides hami-core: remove it, or ask'),
+        (annotated({NODE_POLICY: "spread"}), f'{NODE_POLICY} "spread" {DIFFERS}'),
+        (annotated({GPU_POLICY: "numa"}), f'{GPU_POLICY} "numa" {DIFFERS}'),
+        (annotated({NUMA: "true"}), f"{NUMA} is not supported: remove it"),
+        (
+            pod(fraction=None, metadata={"annotations": {MEM: "4096"}}),
+            f"annotation {MEM} has no effect: write it in resources.limits of a container",
+        ),
+    ],
+)
+def test_what_has_no_match_here_is_denied_by_name(found, message):
+    check_denied(HAMI, found, message)
+
+
 @pytest.mark.parametrize(
     ("amounts", "message"),
     [
@@ -93,39 +154,12 @@ def test_cores_become_the_limit_of_compute():
     ],
 )
 def test_cores_that_have_no_match_are_denied(amounts, message):
-    denied = decide(hami({GPU: "1", **amounts}), policy('fractions: {"1": 8}', "compute"))
-    assert denied.code == "alias-not-allowed"
-    assert denied.message.startswith(message)
-
-
-@pytest.mark.parametrize(
-    "amounts", [{MEM: "25000"}, {GPU: "2", MEM: "15000"}, {PERCENT: "50"}, {MEM: "15000", CORES: "50"}]
-)
-def test_another_amount_of_an_init_container_is_denied(amounts):
-    found = hami({GPU: "1", MEM: "15000"}, initContainers=[container("w" * 63, limits=amounts)])
-    denied = decide(found, policy(gpucores="compute"))
-    assert (denied.code, denied.message) == (
-        "alias-not-allowed",
-        f'init container "{"w" * 12}..." and its pod request different shares: use the same in both',
-    )
-
-
-def annotated(annotations, amounts=None):
-    found = hami(amounts or {GPU: "1", PERCENT: "50"})
-    found["metadata"]["annotations"] = annotations
-    return found
-
-
-def models(decided):
-    required = decided.spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    (term,) = required["nodeSelectorTerms"]
-    return [each["values"] for each in term["matchExpressions"] if each["key"] == "nvidia.com/gpu.product"]
+    check_denied(policy('fractions: {"1": 8}', "compute"), hami({GPU: "1", **amounts}), message)
 
 
 @pytest.mark.parametrize(
     ("said", "pattern", "taken"),
     [
-        ("A100", "*A100*", [A100]),
         ("a100,T4", "*a100*,*T4*", [A100, T4]),
         # HAMi: part of the card's name, so that A10 is an A100 too.
         ("A10", "*A10*", [A10, A100]),
@@ -135,50 +169,24 @@ def models(decided):
 )
 def test_types_of_cards_become_patterns_of_models(said, pattern, taken):
     decided = decide(annotated({USE_TYPE: said}))
-    assert decided.annotations[MODEL] == pattern
-    assert USE_TYPE not in decided.annotations
-    assert [sorted(each) for each in models(decided)] == [sorted(taken)]
-
-
-@pytest.mark.parametrize("name", [USE_TYPE, NO_TYPE, USE_UUID, NO_UUID])
-def test_an_empty_list_of_cards_demands_nothing(name):
-    decided = decide(annotated({name: "   "}))
-    assert decided.allowed
-    assert {name, MODEL}.isdisjoint(decided.annotations)
-
-
-@pytest.mark.parametrize(
-    ("annotations", "message"),
-    [
-        ({USE_TYPE: ","}, f'{USE_TYPE} "," does not list 1 to 8 types of cards'),
-        ({USE_TYPE: "A" * 100_000}, f'{USE_TYPE} "AAAAAAAAAAAA..." does not list 1 to 8 types of cards'),
-        ({NO_TYPE: "1080"}, f"{NO_TYPE} is not supported: list the accepted types in {USE_TYPE}"),
-        ({USE_UUID: "GPU-1"}, f"{USE_UUID} is not supported, since pods cannot choose their card: remove it"),
-        ({MODE: "mig"}, f'{MODE} "mig": policy default provides hami-core: remove it, or ask the admin'),
-        ({NODE_POLICY: "spread"}, f'{NODE_POLICY} "spread" differs from the placement of policy default'),
-        ({GPU_POLICY: "numa"}, f'{GPU_POLICY} "numa" differs from the placement of policy default'),
-        ({NUMA: "true"}, f"{NUMA} is not supported: remove it"),
-    ],
-)
-def test_what_has_no_match_here_is_denied_by_name(annotations, message):
-    decided = decide(annotated(annotations))
-    assert decided.code == "alias-not-allowed"
-    assert decided.message.startswith(message)
+    assert (decided.annotations[MODEL], USE_TYPE in decided.annotations) == (pattern, False)
+    assert sorted(decided.outcome.injection.placement.products) == sorted(taken)
 
 
 @pytest.mark.parametrize(
     ("annotations", "text"),
     [
+        *(({name: "   "}, "") for name in (USE_TYPE, NO_TYPE, USE_UUID, NO_UUID)),
         ({MODE: "hami-core"}, ""),
         ({NODE_POLICY: "binpack", GPU_POLICY: "binpack"}, ""),
         ({NODE_POLICY: "spread", GPU_POLICY: "spread"}, "place: spread"),
         ({NUMA: "false"}, ""),
     ],
 )
-def test_what_is_so_anyway_is_taken_out(annotations, text):
+def test_what_demands_nothing_or_is_so_anyway_is_taken_out(annotations, text):
     decided = decide(annotated(annotations), policy(text))
     assert decided.allowed, decided.message
-    assert decided.annotations.keys().isdisjoint(annotations)
+    assert decided.annotations.keys().isdisjoint({*annotations, MODEL})
 
 
 @pytest.mark.parametrize(

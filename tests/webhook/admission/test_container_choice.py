@@ -55,6 +55,7 @@ def test_the_first_rule_that_names_one_container_decides(found, name):
         assert other["name"] == name or decided.env(other["name"]) == [("NVIDIA_VISIBLE_DEVICES", "void")]
 
 
+DIVIDE = "or divide the share in clearml-injector/containers"
 AMBIGUOUS = "several containers could get the GPU: name one in the annotation clearml-injector/container"
 
 
@@ -64,25 +65,19 @@ AMBIGUOUS = "several containers could get the GPU: name one in the annotation cl
         (of("a", "b", annotations={OURS: "mian"}), "container-unknown", 'has no container "mian": use a, b'),
         (of("a", "b", annotations={OURS: ""}), "container-unknown", 'has no container "": use a, b'),
         (
-            of("a", "b", annotations={OURS: "init"}, initContainers=[container("init")]),
+            of("a", annotations={OURS: "init"}, initContainers=[container("init")]),
             "container-unknown",
-            'has no container "init": use a, b',
+            'has no container "init": use a',
         ),
         (
             of("a+", "main", annotations={OURS: "main"}),
             "several-gpu-containers",
-            (
-                'container "a" requests nvidia.com/gpu, but the share is for container "main": remove it from'
-                " the container, or divide the share in clearml-injector/containers"
-            ),
+            f"from the container, {DIVIDE}",
         ),
         (
             of("train+", initContainers=[{**SIDECAR, "resources": {"limits": GPU}}]),
             "several-gpu-containers",
-            (
-                'containers "train" and "side" both request a GPU: remove one of the requests, or divide the'
-                " share in clearml-injector/containers"
-            ),
+            f'containers "train" and "side" both request a GPU: remove one of the requests, {DIVIDE}',
         ),
         (of("a", "b"), "container-ambiguous", f"{AMBIGUOUS} (a, b)"),
         (of("task", "clearml-id-2"), "container-ambiguous", f"{AMBIGUOUS} (task, clearml-id-2)"),

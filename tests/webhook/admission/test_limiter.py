@@ -1,16 +1,6 @@
 """What a limiter puts into the pod: volumes, mounts and an init container."""
 
-import pytest
-
-from tests.webhook.support import LABEL, LIBRARY, Webhook, container, decide, pod, policies, reviewed
-
-
-@pytest.mark.parametrize(
-    "path", ["/usr/local", "/usr/local/vgpu2", "/usr/local/vgpu-caches", "/mnt/usr/local/vgpu"]
-)
-def test_a_user_mount_next_to_or_above_them_is_not(path):
-    found = pod(containers=[container(volumeMounts=[{"name": "data", "mountPath": path}])])
-    assert decide(found).allowed
+from tests.webhook.support import LABEL, LIBRARY, container, decide, pod, policies, reviewed
 
 
 def test_without_a_limiter_nothing_is_mounted_and_nothing_refused():
@@ -24,10 +14,8 @@ def test_the_init_container_requests_little_and_never_more_than_the_gpu_containe
     """With the amounts of the GPU container, the pod would keep them when those are reduced."""
     amounts = {"limits": {"cpu": "16", "memory": "64Gi"}, "requests": {"cpu": "50m", "memory": "32Gi"}}
     decided = decide(pod(containers=[container(resources=amounts)]))
-    assert decided.container("gpu-limiter")["resources"] == {
-        "limits": {"cpu": "100m", "memory": "128Mi"},
-        "requests": {"cpu": "50m", "memory": "128Mi"},
-    }
+    limits, requests = {"cpu": "100m", "memory": "128Mi"}, {"cpu": "50m", "memory": "128Mi"}
+    assert decided.container("gpu-limiter")["resources"] == {"limits": limits, "requests": requests}
 
 
 def test_pull_secrets_of_the_limiter_are_added_to_those_of_the_pod():
@@ -36,36 +24,6 @@ def test_pull_secrets_of_the_limiter_are_added_to_those_of_the_pod():
     for known, found in (([], ["own", "mirror"]), (["own"], ["own", "mirror"])):
         decided = decide(pod(imagePullSecrets=[{"name": name} for name in known]), set_)
         assert decided.spec["imagePullSecrets"] == [{"name": name} for name in found]
-
-
-DIGEST = "sha256:" + "0123456789abcdef" * 4
-PINNED = f"docker.io/projecthami/hamicore:v2.10.0@{DIGEST}"
-BY_DIGEST = f"kind: Limiter\nname: hami-core\nextends: hami-core\ninitContainer: {{image: '{PINNED}'}}\n"
-
-
-def test_a_limiter_by_digest_is_written_as_it_stands_and_known_again():
-    """Tag and digest: people read the one, the runtime pulls by the other."""
-    webhook = Webhook(policies(pinned=BY_DIGEST))
-    first = webhook.decide(pod())
-    assert first.container("gpu-limiter")["image"] == PINNED
-
-
-@pytest.mark.parametrize(
-    "image",
-    [
-        PINNED.partition("@")[0],
-        PINNED.replace("0123", "3210"),
-        PINNED.replace(":v2.10.0", ""),
-        PINNED.replace("docker.io/", ""),
-    ],
-)
-def test_another_image_than_that_of_the_digest_is_not_believed(image):
-    webhook = Webhook(policies(pinned=BY_DIGEST))
-    stored = webhook.decide(pod()).stored
-    stored["spec"]["initContainers"][0]["image"] = image
-    again = webhook.decide(stored)
-    assert [each["image"] for each in again.spec["initContainers"]] == [PINNED, image]
-    assert webhook.decide(again.stored).patch == []
 
 
 def test_an_edited_copy_of_an_admitted_pod_is_denied_in_one_line():

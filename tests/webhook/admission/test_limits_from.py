@@ -35,10 +35,9 @@ def test_a_pod_that_claims_mib_was_not_injected_by_us():
     assert webhook.decide(stored, uid=OTHER_UID).code == "gpu-index-set"
 
 
-def by_agent_on(*mibs, keys=""):
+def by_agent_on(*mibs):
     """A webhook whose nodes have cards of these MiB, and whose agents limit."""
-    facts = [gpu_node(str(mib), mib=mib, agent="serving") for mib in mibs]
-    return webhook_of(*facts, policy_set=policies(f"limits: {{from: agent}}\n{keys}"))
+    return webhook_of(*[gpu_node(str(mib), mib=mib, agent="serving") for mib in mibs], policy_set=BY_AGENT)
 
 
 def test_memory_binds_the_pod_to_cards_on_which_its_slices_hold_it():
@@ -53,6 +52,6 @@ def test_slices_that_do_not_hold_the_memory_on_the_cards_demanded_are_not_ours(s
     stored["metadata"]["annotations"]["clearml-injector/slices"] = said
     for amounts in stored["spec"]["containers"][0]["resources"].values():
         amounts["nvidia.com/gpu-0"] = said
-    required = stored["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    required, *_ = stored["spec"]["affinity"]["nodeAffinity"].values()
     required["nodeSelectorTerms"][0]["matchExpressions"][0]["values"] = values
     assert webhook.decide(stored, uid=OTHER_UID).code == "gpu-index-set"

@@ -3,59 +3,45 @@
 import pytest
 
 from tests.webhook.support import LABEL, Webhook, decide, pod, policies
+from tests.webhook.support.gpu_pods import JOBS, job_of
 
 OURS = "clearml-injector/"
-JOB = {"group": "batch", "version": "v1", "resource": "jobs"}
-
-
-def denied(found, **request):
-    decided = decide(found, **request)
-    assert (decided.allowed, decided.code) == (False, "key-unknown")
-    return decided.message
-
-
-@pytest.mark.parametrize(
-    "name", ["container", "containers", "gpus", "gpu-model", "min-gpu-memory", "compute"]
-)
-def test_an_annotation_written_as_a_label_is_denied(name):
-    assert denied(pod(labels={OURS + name: "2"})) == (
-        f"label {OURS}{name} has no effect as a label: write it as an annotation"
-    )
-
-
-def test_a_label_written_as_an_annotation_is_denied():
-    assert denied(pod(metadata={"annotations": {OURS + "gpu-memory": "8Gi"}})) == (
-        f"annotation {OURS}gpu-memory has no effect as an annotation: write it as a label"
-    )
+AS_LABEL = [
+    (name, "has no effect as a label: write it as an annotation")
+    for name in ("container", "containers", "gpus", "gpu-model", "min-gpu-memory", "compute")
+]
+MISSPELLED = [
+    ("gpu-modell", "is unknown: did you mean the annotation clearml-injector/gpu-model?"),
+    ("fractions", "is unknown: did you mean the label clearml-injector/fraction?"),
+    ("min-memory", "is unknown: did you mean the annotation clearml-injector/min-gpu-memory?"),
+]
+KNOWN = "fraction, gpu-memory, container, containers, gpus, gpu-model, min-gpu-memory, compute"
 
 
 @pytest.mark.parametrize(
-    ("key", "meant"),
+    ("kind", "name", "rule"),
     [
-        ("gpu-modell", "annotation clearml-injector/gpu-model"),
-        ("fractions", "label clearml-injector/fraction"),
-        ("min-memory", "annotation clearml-injector/min-gpu-memory"),
+        *(("label", *row) for row in (*AS_LABEL, *MISSPELLED)),
+        *(("annotation", *row) for row in MISSPELLED),
+        ("annotation", "gpu-memory", "has no effect as an annotation: write it as a label"),
     ],
 )
-def test_a_misspelled_key_is_denied_with_the_key_that_was_meant(key, meant):
-    wrong = f"{OURS}{key} is unknown: did you mean the {meant}?"
-    assert denied(pod(metadata={"annotations": {OURS + key: "x"}})) == f"annotation {wrong}"
-    assert denied(pod(labels={OURS + key: "x"})) == f"label {wrong}"
+def test_a_key_that_means_another_is_denied_with_what_was_meant(kind, name, rule):
+    says = {OURS + name: "x"}
+    decided = decide(pod(labels=says) if kind == "label" else pod(metadata={"annotations": says}))
+    assert (decided.code, decided.message) == ("key-unknown", f"{kind} {OURS}{name} {rule}")
 
 
 def test_an_unknown_key_is_denied_with_the_known_ones():
-    message = denied(pod(metadata={"annotations": {OURS + "zone": "x"}}))
-    assert message.endswith(
-        "remove it, or use one of fraction, gpu-memory, container, containers, gpus, gpu-model,"
-        " min-gpu-memory, compute"
-    )
-    assert len(denied(pod(labels={OURS + "x" * 10**5: ""}))) <= 200
+    decided = decide(pod(metadata={"annotations": {OURS + "zone": "x"}}))
+    assert decided.message.endswith(f"remove it, or use one of {KNOWN}")
+    assert len(decide(pod(labels={OURS + "x" * 10**5: ""})).message) <= 200
 
 
 def test_what_the_injector_writes_is_no_mistake_of_a_copied_pod_but_as_a_label():
     written = {OURS + "slices": "4", OURS + "reservation": "r", OURS + "no-share": "q"}
     assert decide(pod(metadata={"annotations": written})).allowed
-    assert "remove it" in denied(pod(labels={OURS + "slices": "4"}))
+    assert "remove it" in decide(pod(labels={OURS + "slices": "4"})).message
 
 
 def test_a_pod_of_another_release_keeps_annotations_that_are_unknown_here():
@@ -67,12 +53,7 @@ def test_a_pod_of_another_release_keeps_annotations_that_are_unknown_here():
     assert webhook.decide(stored).code == "key-unknown"
 
 
-def test_a_job_is_denied_where_its_author_sees_it():
-    template = {"metadata": {"labels": {LABEL: "0.500", OURS + "gpus": "2"}}, "spec": pod()["spec"]}
-    job = {"metadata": {"labels": {LABEL: "0.500"}}, "spec": {"template": template}}
-    assert "write it as an annotation" in denied(job, resource=JOB)
-
-
-def test_unlabelled_pods_and_queues_without_shares_are_not_denied():
+def test_a_job_is_denied_where_its_author_sees_it_and_others_are_not():
+    assert decide(job_of(pod(labels={OURS + "gpus": "2"})), resource=JOBS).code == "key-unknown"
     assert decide(pod(fraction=None, metadata={"annotations": {LABEL: "0.500"}})).code == "not-labelled"
     assert decide(pod(labels={OURS + "gpus": "2"}), policies("share: none")).code == "no-share"

@@ -1,7 +1,5 @@
 """What the ledger is asked for a pod."""
 
-import pytest
-
 from kube.scheduling import Toleration
 from tests.webhook.support import Webhook, container, pod, policies
 from webhook.placing.placer import LedgerPlacer
@@ -16,19 +14,14 @@ def request_of(monkeypatch, found, policy_set=None, **review):
     return ask
 
 
-def test_requests_are_added_up_as_the_scheduler_does(monkeypatch):
-    resources = {"resources": {"requests": {"cpu": "1500m", "memory": "1Gi", "rdma/hca": "1"}}}
-    containers = [container(name, **resources) for name in ("train", "other")]
-    ask = request_of(monkeypatch, pod(containers=containers, metadata={"name": "train"}))
+def test_requests_are_added_up_as_the_scheduler_does_and_what_cannot_decide_is_left_out(monkeypatch):
+    """An amount of zero excludes no node, and Kubernetes itself denies names that are too long."""
+    requests = {"cpu": "1500m", "memory": "1Gi", "rdma/hca": "1", "example.com/none": "0"}
+    resources = {"requests": requests | {f"example.com/{'x' * 400}": "1"}}
+    containers = [container(name, resources=resources) for name in ("task", "other")]
+    ask = request_of(monkeypatch, pod(containers=containers))
     assert (ask.share.cpu_milli, ask.share.memory_bytes) == (3000, 2 * 2**30)
     assert ask.share.extended == (("rdma/hca", 2),)
-
-
-def test_other_resources_that_cannot_decide_are_not_asked_for(monkeypatch):
-    """An amount of zero excludes no node, and Kubernetes itself denies names that are too long."""
-    requests = {"rdma/hca": "1", "example.com/none": "0", f"example.com/{'x' * 400}": "1"}
-    ask = request_of(monkeypatch, pod(containers=[container(resources={"requests": requests})]))
-    assert ask.share.extended == (("rdma/hca", 1),)
 
 
 def test_the_policys_tolerations_count_in_addition_to_the_pods(monkeypatch):
@@ -39,9 +32,3 @@ def test_the_policys_tolerations_count_in_addition_to_the_pods(monkeypatch):
         Toleration("own", "Equal", "yes"),
         Toleration("gpu", "Exists"),
     )
-
-
-@pytest.mark.parametrize(("dry_run", "reserves"), [(False, True), (True, False)])
-def test_a_dry_run_reserves_nothing(monkeypatch, dry_run, reserves):
-    ask = request_of(monkeypatch, pod(), dryRun=dry_run)
-    assert (ask.accounting.reservation is not None) == reserves

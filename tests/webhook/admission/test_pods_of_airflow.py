@@ -33,33 +33,23 @@ def check(decided):
     assert decided.container("airflow-xcom-sidecar")["volumeMounts"] == [MOUNT]
 
 
-def test_the_label_alone_gives_the_share_to_the_task():
-    check(decide(task()))
-
-
 def with_sidecar_of_the_user(**fields):
     made = task(**fields)
     made["spec"]["containers"].append(container("proxy"))
     return made
 
 
-def test_with_a_sidecar_of_the_user_the_label_alone_does_not_say_which_container_is_meant():
+def test_the_label_alone_gives_the_share_to_the_task_unless_the_user_adds_a_sidecar():
+    check(decide(task()))
     decided = decide(with_sidecar_of_the_user())
-    assert decided.code == "container-ambiguous"
     assert decided.message.endswith("clearml-injector/container (base, proxy)")
 
 
-def test_the_annotation_of_the_document_is_enough():
+def test_the_annotation_the_resources_or_the_policy_of_the_document_is_enough():
     [line] = re.findall(r"annotations=\{(.*)\}", SECTION)
     name, value = re.findall(r'"([^"]*)"', line)
     check(decide(with_sidecar_of_the_user(annotations={name: value})))
-
-
-def test_the_resources_of_the_document_are_enough():
     [(name, amount)] = re.findall(r"the limit `(nvidia\.com/gpu): (\d)`", SECTION)
     check(decide(with_sidecar_of_the_user(limits={name: amount})))
-
-
-def test_the_policy_of_the_document_is_enough():
     [text] = re.findall(r"```yaml\n(.*?)```", SECTION, re.DOTALL)
     check(decide(with_sidecar_of_the_user(), policies(text)))

@@ -45,9 +45,7 @@ def test_what_reaches_other_gpus_or_pods_is_denied_unless_the_policy_says_otherw
     assert decide(found, policies(text)).code == code
 
 
-@pytest.mark.parametrize(
-    "name", ["SYS_ADMIN", "CAP_SYS_ADMIN", "sys_admin", "Cap_Sys_Admin", "ALL", "all", "CAP_ALL"]
-)
+@pytest.mark.parametrize("name", ["SYS_ADMIN", "CAP_SYS_ADMIN", "Cap_Sys_Admin", "all", "CAP_ALL"])
 def test_a_capability_that_leads_to_every_gpu_is_denied_on_gpu_containers(name):
     decided = decide(pod(containers=[container(securityContext=adding("NET_ADMIN", name))]))
     assert decided.code == "capability"
@@ -68,63 +66,73 @@ def test_a_policy_allows_one_capability_at_a_time(name, other):
 SEEN = [
     lambda path: {"volumeMounts": [{"name": "x", "mountPath": path}]},
     lambda path: {"volumeDevices": [{"name": "x", "devicePath": path}]},
+    # The log of a container's last words: over the library, it is an empty file.
     lambda path: {"terminationMessagePath": path},
 ]
-
-
-@pytest.mark.parametrize("fields", SEEN)
-@pytest.mark.parametrize("path", ["/overrideEnv", "//overrideEnv/", "/./overrideEnv/x", "/"])
-def test_what_overrides_the_limiters_settings_is_denied(path, fields):
-    decided = decide(pod(containers=[container(**fields(path))]))
-    assert decided.code == "mount-path"
-    assert decided.message == (
-        f'container "train" mounts {path}; /overrideEnv is reserved for settings of the GPU memory limiter:'
-        " use another path"
-    )
-
-
-def test_what_overrides_settings_is_left_alone_where_nobody_reads_it_or_the_policy_allows_it():
-    fields = SEEN[0]("/overrideEnv")
-    assert decide(pod(containers=[container(**fields)]), policies("limiter: none")).allowed
-    assert decide(pod(containers=[container(**fields)]), policies("allow: {overrideEnv: true}")).allowed
-    both = [container("task"), container("side", **fields)]
-    assert decide(pod(containers=both)).allowed
+OF_SETTINGS = "; /overrideEnv is reserved for settings of the GPU memory limiter: use another path"
+OF_LIMITER = ", a path of the GPU memory limiter: use another path"
+OF_DEVICES = ", which selects GPUs in addition to the share: remove the mount"
 
 
 @pytest.mark.parametrize("fields", SEEN)
 @pytest.mark.parametrize(
-    "path",
-    ["/usr/local/vgpu/libvgpu.so", "/usr/local/vgpu", "/usr/share/../local//vgpu-cache/x", "usr/local/vgpu/"],
-)
-def test_whatever_covers_the_limiter_in_a_gpu_container_is_denied(path, fields):
-    """The log of a container's last words too: over the library, it is an empty file."""
-    decided = decide(pod(containers=[container(**fields(path))]))
-    assert decided.code == "mount-path"
-    assert decided.message == (
-        f'container "train" mounts {path}, a path of the GPU memory limiter: use another path'
-    )
-
-
-@pytest.mark.parametrize(
-    "resource",
+    ("path", "rule", "is_denied_to_others"),
     [
-        "deviceclass.resource.kubernetes.io/gpu.nvidia.com",
-        "nvidia.com/hostdev",
-        "nvidia.com/gpu-x",
-        "nvidia.com/GA102GL_A10",
+        *((path, OF_SETTINGS, False) for path in ("/overrideEnv", "//overrideEnv/", "/./overrideEnv/x", "/")),
+        *((path, OF_LIMITER, False) for path in ("/usr/local/vgpu/libvgpu.so", "usr/local/vgpu/")),
+        ("/usr/share/../local//vgpu-cache/x", OF_LIMITER, False),
+        ("/var/run/nvidia-container-devices/all", OF_DEVICES, True),
+        ("//run/nvidia-container-devices", OF_DEVICES, True),
+        ("/var/run/nvidia-container-devicesall", OF_DEVICES, True),
     ],
 )
-@pytest.mark.parametrize("mode", ["", "resources: {mode: pooled}"])
-@pytest.mark.parametrize("in_a_sidecar", [False, True])
-def test_another_way_to_a_gpu_is_denied_with_the_label(resource, mode, in_a_sidecar):
-    side = container("side", limits={resource: "1"} if in_a_sidecar else None)
-    task = container("task", limits={"nvidia.com/gpu": "1"} | ({} if in_a_sidecar else {resource: "1"}))
-    decided = decide(pod(containers=[task, side]), policies(mode))
+def test_what_covers_the_limiter_or_gives_devices_is_denied(path, rule, is_denied_to_others, fields):
+    decided = decide(pod(containers=[container(**fields(path))]))
+    assert decided.code == "mount-path"
+    assert decided.message == f'container "train" mounts {path}{rule}'
+    both = [container("task"), container("side", **fields(path))]
+    assert decide(pod(containers=both)).code == ("mount-path" if is_denied_to_others else "injected")
+
+
+@pytest.mark.parametrize("text", ["limiter: none", "allow: {overrideEnv: true}"])
+def test_settings_are_left_alone_where_nobody_reads_them_or_the_policy_allows_it(text):
+    fields = SEEN[0]("/overrideEnv")
+    assert decide(pod(containers=[container(**fields)]), policies(text)).allowed
+
+
+OTHER_SYSTEM = f" is another way to share GPUs and cannot be combined with {LABEL}: remove one of the two"
+UNKNOWN = (
+    f" may be a GPU and cannot be combined with {LABEL}: remove one of the two,"
+    " or ask the admin to list it in the policy's allow.resources"
+)
+OTHERS = [
+    *("nvidia.com/mig-1g.10gb", "nvidia.com/gpumem", "nvidia.com/priority", "volcano.sh/vgpu-number"),
+    *("aliyun.com/gpu-mem", "amd.com/gpu", "habana.ai/gaudi", "nvidia.com/GA102GL_A10", "nvidia.com/gpu-x"),
+    *("nvidia.com/hostdev", "deviceclass.resource.kubernetes.io/gpu.nvidia.com"),
+]
+SLICE = "{mode: pooled, name: example.com/slice}"
+
+
+@pytest.mark.parametrize(
+    ("resource", "own", "others"),
+    [
+        *((resource, "", "{}") for resource in OTHERS),
+        *((resource, "pooled", "{}") for resource in OTHERS[-4:]),
+        # Under the names of another policy, the pod would hold slices in addition to its share.
+        ("example.com/slice", "", SLICE),
+        ("example.com/gpu-0", "pooled", "{name: 'example.com/gpu-{index}'}"),
+    ],
+)
+@pytest.mark.parametrize("place", ["task", "side", "init"])
+def test_another_way_to_a_gpu_is_denied_wherever_it_stands(resource, own, others, place):
+    asks = {name: {resource: "1"} if name == place else {} for name in ("task", "side", "init")}
+    containers = [container("task", limits=GPU | asks["task"]), container("side", limits=asks["side"])]
+    found = pod(containers=containers, initContainers=[container("init", limits=asks["init"])])
+    other = f"kind: Policy\nname: other\nnamespaces: [others]\nresources: {others}"
+    decided = decide(found, policies(f"resources: {{mode: {own or 'per-gpu'}}}", other=other))
     assert decided.code == "other-gpu-system"
-    can_be_opened = resource.startswith("nvidia.com/")
-    what = "may be a GPU" if can_be_opened else "is another way to share GPUs"
-    assert decided.message.startswith(f"{resource} {what} and cannot be combined with {LABEL}: ")
-    assert decided.message.endswith("list it in the policy's allow.resources") is can_be_opened
+    is_unknown = resource in {"nvidia.com/hostdev", "nvidia.com/gpu-x", "nvidia.com/GA102GL_A10"}
+    assert decided.message == resource + (UNKNOWN if is_unknown else OTHER_SYSTEM)
 
 
 def test_a_resource_of_nvidias_that_the_policy_knows_for_no_gpu_stays():
@@ -143,80 +151,17 @@ def test_annotations_by_which_a_runtime_or_its_plugins_give_devices_are_denied(n
     )
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/var/run/nvidia-container-devices/all",
-        "/run/nvidia-container-devices",
-        "//var/run/nvidia-container-devices/0",
-        "/var/run/nvidia-container-devicesall",
-    ],
-)
-def test_device_lists_by_mounts_are_denied_in_any_container(path):
-    side = container("side", volumeMounts=[{"name": "x", "mountPath": path}])
-    decided = decide(pod(containers=[container("task"), side]))
-    assert decided.code == "mount-path"
-    assert decided.message == (
-        f'container "side" mounts {path}, which selects GPUs in addition to the share: remove the mount'
-    )
-
-
-@pytest.mark.parametrize(
-    ("own", "others", "resource"),
-    [
-        ("", "{mode: pooled, name: example.com/slice}", "example.com/slice"),
-        ("resources: {mode: pooled}", "{name: 'example.com/gpu-{index}'}", "example.com/gpu-0"),
-    ],
-)
-@pytest.mark.parametrize("in_a_sidecar", [False, True])
-def test_slices_under_the_name_of_another_policy_are_denied(own, others, resource, in_a_sidecar):
-    """Else the pod would hold them in addition to its share."""
-    side = container("side", limits={resource: "8"} if in_a_sidecar else None)
-    task = container("task", limits={"nvidia.com/gpu": "1"} | ({} if in_a_sidecar else {resource: "8"}))
-    other = f"kind: Policy\nname: other\nnamespaces: [others]\nresources: {others}"
-    decided = decide(pod(containers=[task, side]), policies(own, other=other))
-    assert decided.code == "other-gpu-system"
-    assert decided.message.startswith(
-        f"{resource} is another way to share GPUs and cannot be combined with {LABEL}: "
-    )
-
-
 @pytest.mark.parametrize("field", ["limits", "requests"])
 @pytest.mark.parametrize("name", ["train", "side"])
 def test_a_gpu_index_brought_by_the_pod_is_denied(field, name):
-    found = pod(containers=[container("train"), container("side")], metadata={"name": "train"})
-    chosen = 0 if name == "train" else 1
-    found["spec"]["containers"][chosen]["resources"] = {field: {"nvidia.com/gpu-3": "4"}}
+    asks = container(name, resources={field: {"nvidia.com/gpu-3": "4"}})
+    found = pod(containers=[asks, container("other")])
     found["metadata"]["annotations"] = {"clearml-injector/container": name}
     decided = decide(found)
     assert decided.code == "gpu-index-set"
     assert decided.message == (
         f'container "{name}" requests nvidia.com/gpu-3: remove it, the injector chooses the GPU of a pod'
-        " with the label clearml-injector/fraction"
-    )
-
-
-@pytest.mark.parametrize(
-    "resource",
-    [
-        "nvidia.com/mig-1g.10gb",
-        "nvidia.com/gpumem",
-        "nvidia.com/priority",
-        "volcano.sh/vgpu-number",
-        "aliyun.com/gpu-mem",
-        "amd.com/gpu",
-        "habana.ai/gaudi",
-    ],
-)
-@pytest.mark.parametrize("init", [False, True])
-def test_requests_of_other_systems_are_denied_wherever_they_stand(resource, init):
-    side = container("side", limits={resource: "1"})
-    found = pod(initContainers=[side]) if init else pod(containers=[container("task"), side])
-    decided = decide(found)
-    assert decided.code == "other-gpu-system"
-    assert decided.message == (
-        f"{resource} is another way to share GPUs and cannot be combined with clearml-injector/fraction:"
-        " remove one of the two"
+        f" with the label {LABEL}"
     )
 
 
@@ -226,6 +171,8 @@ def test_requests_of_other_systems_are_denied_wherever_they_stand(resource, init
 def test_annotations_of_other_systems_are_denied_with_ours_where_there_is_one(annotation):
     decided = decide(pod(metadata={"annotations": {annotation: "0.5"}}))
     assert decided.code == "other-gpu-system"
-    said = f"annotation {annotation} is another way to share GPUs and cannot be combined with {LABEL}: "
     ours = OURS_INSTEAD.get(annotation)
-    assert decided.message == said + (f"use {ours} instead" if ours else "remove one of the two")
+    rule = OTHER_SYSTEM.replace(
+        "remove one of the two", f"use {ours} instead" if ours else "remove one of the two"
+    )
+    assert decided.message == f"annotation {annotation}{rule}"

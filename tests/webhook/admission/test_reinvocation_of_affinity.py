@@ -1,6 +1,7 @@
 """Required node affinity of the pod's own, about the very label that binds it: a second review knows ours."""
 
 import copy
+from types import MappingProxyType
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,8 +10,9 @@ from tests.effort import by_turns, examples
 from tests.ledger.cluster import gpu_node
 from tests.webhook.admission.test_affinity import REFUSING
 from tests.webhook.support import pod, policies
-from tests.webhook.support.gpu_pods import CONTAINERS, GPUS, MEMORY, pooled_node, webhook_of
+from tests.webhook.support.gpu_pods import GPUS, MEMORY, pooled_node, webhook_of
 
+MIN_MEMORY, MODEL = "clearml-injector/min-gpu-memory", "clearml-injector/gpu-model"
 LABEL, PRODUCT = "nvidia.com/gpu.memory", "nvidia.com/gpu.product"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 CARDS = {
@@ -22,48 +24,35 @@ CARDS = {
     "NVIDIA-A100-SXM4-80GB": 81920,
     "NVIDIA-H100-PCIe": 81559,
 }
-POLICIES = {
-    "per-gpu": "memory: {allowed: true}",
-    "pooled": "resources: {mode: pooled}\nmemory: {allowed: true}",
-    "reserve": "memory: {allowed: true, reserveMiB: 100}",
-    "agent": "limits: {from: agent}",
-    "any-gpu": "memory: {allowed: true}\ncontainers: any-gpu",
-    "assume": "memory: {allowed: true}\nassume: {gpusPerNode: 2, gpuMemoryMiB: 81920}",
-}
-
-
 SIZES = sorted({*map(str, CARDS.values()), "23029", "1", "023028", "x"})
 ZONE = {"key": "zone", "operator": "Exists"}
 LEAST = {"1Gi": "1023", "23030Mi": "23029", "24Gi": "24575"}
-SETS = {name: policies(text) for name, text in POLICIES.items()}
+SETS = {
+    "per-gpu": policies("memory: {allowed: true}"),
+    "pooled": policies("resources: {mode: pooled}\nmemory: {allowed: true}"),
+    "reserve": policies("memory: {allowed: true, reserveMiB: 100}"),
+    "assume": policies("memory: {allowed: true}\nassume: {gpusPerNode: 2, gpuMemoryMiB: 81920}"),
+}
 FRACTIONS = ("0.125", "0.250", "0.500", "0.875")
 
 subsets = st.lists(st.sampled_from(SIZES), min_size=1, max_size=4, unique=True)
 bounds = st.sampled_from(["0", "15360", "23027", "23028", "40959", "81920"])
+models = st.lists(st.sampled_from(list(CARDS)), min_size=1, max_size=4, unique=True)
+
+
+def expression(key, operators, values):
+    parts = st.tuples(st.sampled_from(operators), values)
+    return parts.map(lambda part: {"key": key, "operator": part[0], "values": list(part[1])})
+
+
 own = st.one_of(
-    st.fixed_dictionaries(
-        {"key": st.just(LABEL), "operator": st.sampled_from(["In", "In", "In", "NotIn"]), "values": subsets}
-    ),
-    st.fixed_dictionaries(
-        {"key": st.just(LABEL), "operator": st.sampled_from(["Gt", "Lt"]), "values": st.tuples(bounds)}
-    ),
-    st.fixed_dictionaries({"key": st.just(LABEL), "operator": st.just("Exists")}),
-    st.fixed_dictionaries(
-        {
-            "key": st.just(PRODUCT),
-            "operator": st.just("In"),
-            "values": st.lists(st.sampled_from(list(CARDS)), min_size=1, max_size=4, unique=True),
-        }
-    ),
-    st.just({"key": "nvidia.com/gpu.product", "operator": "Exists"}),
+    expression(LABEL, ["In", "In", "In", "NotIn"], subsets),
+    expression(LABEL, ["Gt", "Lt"], st.tuples(bounds)),
+    expression(PRODUCT, ["In"], models),
+    st.sampled_from([{"key": key, "operator": "Exists"} for key in (LABEL, PRODUCT)]),
 )
-terms = st.lists(
-    st.one_of(
-        st.fixed_dictionaries({"matchExpressions": st.lists(own, min_size=1, max_size=3)}), st.just({})
-    ),
-    min_size=1,
-    max_size=3,
-)
+own_terms = st.lists(own, min_size=1, max_size=3).map(lambda found: {"matchExpressions": found})
+terms = st.lists(st.one_of(own_terms, st.just({})), min_size=1, max_size=3)
 labels = st.one_of(
     st.sampled_from([{"clearml-injector/fraction": text} for text in FRACTIONS]),
     st.sampled_from([{MEMORY: text} for text in ("1Gi", "4Gi", "6Gi", "11518Mi", "20Gi")]),
@@ -71,8 +60,8 @@ labels = st.one_of(
 kinds = st.fixed_dictionaries(
     {},
     optional={
-        "min-gpu-memory": st.sampled_from(list(LEAST)),
-        "gpu-model": st.sampled_from(["A10*", "A100", "*"]),
+        MIN_MEMORY: st.sampled_from(list(LEAST)),
+        MODEL: st.sampled_from(["A10*", "A100", "*"]),
     },
 )
 
@@ -83,17 +72,10 @@ def card(model, mode):
     return made
 
 
-def asking(label, kinds, form):
-    annotations = {f"clearml-injector/{name}": text for name, text in kinds.items()}
-    found = pod(fraction=None, labels=label)
-    found["metadata"]["annotations"] = {**annotations, **form}
-    if CONTAINERS in form:
-        found["spec"]["containers"].append({"name": "eval", "image": "example.com/eval:1"})
-    return found
-
-
-def with_terms(found, terms):
-    found["spec"]["affinity"] = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": copy.deepcopy(terms)}}}
+def asking(terms, label=MappingProxyType({"clearml-injector/fraction": "0.500"}), annotations=None):
+    required = {REQUIRED: {"nodeSelectorTerms": copy.deepcopy(terms)}}
+    found = pod(fraction=None, labels=label, affinity={"nodeAffinity": required})
+    found["metadata"]["annotations"] = annotations or {}
     return found
 
 
@@ -112,44 +94,31 @@ def terms_of(found):
 def test_whatever_terms_a_pod_brings_its_injection_is_known_again(terms, label, kinds, setting, models):
     policy, form = setting
     webhook = webhook_of(*(card(model, policy) for model in models), policy_set=SETS[policy])
-    decided = webhook.decide(with_terms(asking(label, kinds, form), terms))
+    decided = webhook.decide(asking(terms, label, form | kinds))
     if not decided.allowed:
         return
     # The harness has reviewed it twice by now, and a term that a stranger adds gets what is only ours.
     changed = decided.stored
     terms_of(changed).append({"matchExpressions": [ZONE]})
     again = webhook.decide(changed, uid="again")
-    if "gpu-model" in kinds:
+    if MODEL in kinds:
         # That term names no model, and only the ledger knows them: the pod is placed again where it can be.
         assert again.code == ("gpu-index-set" if policy != "pooled" else "injected")
         return
     ours = [
         {"key": LABEL, "operator": "In", "values": list(decided.outcome.injection.placement.memory_values)}
     ]
-    if "min-gpu-memory" in kinds:
-        ours.append({"key": LABEL, "operator": "Gt", "values": [LEAST[kinds["min-gpu-memory"]]]})
+    if MIN_MEMORY in kinds:
+        ours.append({"key": LABEL, "operator": "Gt", "values": [LEAST[kinds[MIN_MEMORY]]]})
     if policy == "pooled" and decided.outcome.injection.slices > 1:
         ours += REFUSING
     assert terms_of(again.stored) == [*terms_of(decided.stored), {"matchExpressions": [ZONE, *ours]}]
 
 
-@settings(max_examples=examples(by_turns("webhook", usual=200, full=800)))
-@given(
-    label=labels,
-    kinds=kinds,
-    policy=st.sampled_from(list(POLICIES)),
-    form=st.sampled_from([{}, {GPUS: "2"}, {CONTAINERS: "train=3Gi,eval=1Gi"}]),
-    models=st.lists(st.sampled_from(list(CARDS)), min_size=1, unique=True),
-)
-def test_every_share_of_every_kind_is_known_again_under_every_policy(label, kinds, policy, form, models):
-    webhook = webhook_of(*(card(model, policy) for model in models), policy_set=SETS[policy])
-    webhook.decide(asking(label, kinds, form))
-
-
 def test_where_nodes_may_be_assumed_and_are_known_a_strangers_term_is_bound_too():
     webhook = webhook_of(card("NVIDIA-A100-SXM4-80GB", "per-gpu"), policy_set=SETS["assume"])
     first = [{"matchExpressions": [{"key": PRODUCT, "operator": "Exists"}]}]
-    stored = webhook.decide(with_terms(asking({"clearml-injector/fraction": "0.500"}, {}, {}), first)).stored
+    stored = webhook.decide(asking(first)).stored
     terms_of(stored).append({"matchExpressions": [ZONE]})
     ours = {"key": LABEL, "operator": "In", "values": ["81920"]}
     assert terms_of(webhook.decide(stored, uid="again").stored)[1] == {"matchExpressions": [ZONE, ours]}
@@ -158,9 +127,7 @@ def test_where_nodes_may_be_assumed_and_are_known_a_strangers_term_is_bound_too(
 def test_an_assumed_place_stays_unbound_whatever_the_pods_author_demands_in_a_term():
     webhook = webhook_of(policy_set=SETS["assume"])
     own = [{"matchExpressions": [{"key": LABEL, "operator": "In", "values": ["81920"]}]}]
-    found = with_terms(
-        asking({"clearml-injector/fraction": "0.500"}, {}, {}), [*own, {"matchExpressions": [ZONE]}]
-    )
+    found = asking([*own, {"matchExpressions": [ZONE]}])
     stored = webhook.decide(found).stored
     assert terms_of(stored) == terms_of(found)
     assert webhook.decide(stored, uid="again").patch == []

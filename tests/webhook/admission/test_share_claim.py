@@ -1,7 +1,5 @@
 """Mode dra: what becomes of a pod; every admitted pod is reviewed again, which changes nothing."""
 
-import copy
-
 import pytest
 
 from kube.dra import DRIVER, NVIDIA_DRIVER
@@ -41,20 +39,17 @@ def of(share):
 
 
 def test_a_claim_replaces_what_the_pod_requests():
+    """Also the template of another share."""
     whole = container(resources={"limits": {"nvidia.com/gpu": "1", "cpu": "2"}, "requests": {"cpu": "1"}})
-    decided = webhook().decide(pod(containers=[whole]))
+    forged = of(ClaimedShare(DRIVER, Fraction(7, 8)))
+    decided = webhook().decide(pod(containers=[whole], resourceClaims=forged))
     assert decided.allowed
     assert claims(decided) == of(ClaimedShare(DRIVER, HALF))
-    assert decided.container()["resources"] == {
-        "limits": {"cpu": "2"},
-        "requests": {"cpu": "1"},
-        "claims": USES,
-    }
-    assert decided.spec.get("affinity") is None
-    assert decided.spec.get("volumes") is None
-    notes = decided.annotations
-    assert notes["clearml-injector/slices"] == "4"
-    assert not {"clearml-injector/gpu-index", "clearml-injector/memory-mib"} & notes.keys()
+    cpu = {"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}
+    assert decided.container()["resources"] == {**cpu, "claims": USES}
+    assert {"affinity", "volumes"}.isdisjoint(decided.spec)
+    assert decided.annotations["clearml-injector/slices"] == "4"
+    assert {"clearml-injector/gpu-index", "clearml-injector/memory-mib"}.isdisjoint(decided.annotations)
 
 
 def test_with_nvidias_driver_the_limit_is_of_the_one_size_in_the_claim():
@@ -63,12 +58,6 @@ def test_with_nvidias_driver_the_limit_is_of_the_one_size_in_the_claim():
     assert claims(decided) == of(ClaimedShare(NVIDIA_DRIVER, HALF, (81559,)))
     assert decided.annotations["clearml-injector/memory-mib"] == "40779"
     assert memory_limits(decided) == {"CUDA_DEVICE_MEMORY_LIMIT": "40779m"}
-
-
-def test_a_template_of_another_share_is_replaced():
-    forged = of(ClaimedShare(DRIVER, Fraction(7, 8)))
-    decided = webhook().decide(pod(resourceClaims=forged))
-    assert claims(decided) == of(ClaimedShare(DRIVER, HALF))
 
 
 @pytest.mark.parametrize(
@@ -80,18 +69,18 @@ def test_a_template_of_another_share_is_replaced():
     ],
 )
 def test_claims_that_are_not_ours_are_denied(claim):
-    decided = webhook().decide(pod(resourceClaims=[claim]))
-    assert decided.code == "other-gpu-system"
+    assert webhook().decide(pod(resourceClaims=[claim])).code == "other-gpu-system"
 
 
 def test_no_sidecar_uses_the_claim():
-    sidecar = container("sidecar", resources={"claims": USES})
-    note = {"annotations": {"clearml-injector/container": "train"}}
-    decided = webhook().decide(pod(containers=[container(), sidecar], metadata=note))
+    both = [container("task"), container("sidecar", resources={"claims": USES})]
+    note = {"annotations": {"clearml-injector/container": "task"}}
+    decided = webhook().decide(pod(containers=both, metadata=note))
     assert decided.code == "several-gpu-containers"
 
 
 SHARED = Fraction(6, 8).shared_by([Fraction(4, 8), Fraction(2, 8)])
+TWO = sharing("train=0.500,eval=0.250", "0.750")
 
 
 def uses(decided, name):
@@ -102,9 +91,10 @@ def own(number):
     return [{"name": "gpu-fraction", "request": f"gpu-{number}"}]
 
 
-def test_containers_that_share_a_card_each_use_their_own_request():
-    decided = webhook().decide(sharing("train=0.500,eval=0.250", "0.750"))
-    assert claims(decided) == of(ClaimedShare(DRIVER, SHARED))
+@pytest.mark.parametrize("any_card", [False, True])
+def test_containers_that_share_a_card_each_use_their_own_request(any_card):
+    decided = webhook(policy=POLICY + ("\ncontainers: any-gpu" if any_card else "")).decide(TWO)
+    assert claims(decided) == of(ClaimedShare(DRIVER, SHARED, any_card=any_card))
     assert (uses(decided, "train"), uses(decided, "eval")) == (own(0), own(1))
     assert "resources" not in decided.container("proxy")
     assert decided.annotations["clearml-injector/slices"] == "6"
@@ -125,56 +115,40 @@ def test_with_nvidias_driver_each_container_has_its_own_limit():
     assert decided.annotations["clearml-injector/memory-mib"] == "40779,20389"
 
 
-def test_containers_that_may_part_have_no_common_card_in_the_claim():
-    decided = webhook(policy=f"{POLICY}\ncontainers: any-gpu").decide(
-        sharing("train=0.500,eval=0.250", "0.750")
-    )
-    assert claims(decided) == of(ClaimedShare(DRIVER, SHARED, any_card=True))
+ANYTHING = {"name": "gpu-fraction", "request": "anything"}
+WHOLE = {"name": "gpu-fraction", "request": "gpu"}
+TWICE = 'container "eval" lists claim gpu-fraction twice'
 
 
-@pytest.mark.parametrize(
-    "forged",
-    [
-        USES,
-        [{"name": "gpu-fraction", "request": "gpu"}],
-        own(0),
-        [{"name": "gpu-fraction", "request": "anything"}],
-    ],
-)
+def two_with(**used):
+    """A pod whose containers share a card, and say what they use of the claim."""
+    names = ("train", "eval", "proxy")
+    made = [container(name, resources={"claims": used[name]} if name in used else {}) for name in names]
+    return sharing("train=0.500,eval=0.250", "0.750", made)
+
+
+@pytest.mark.parametrize("forged", [USES, [WHOLE], own(0), [ANYTHING]])
 def test_whatever_a_container_names_of_the_claim_it_uses_its_own_request(forged):
-    made = [container("train"), container("eval", resources={"claims": forged})]
-    decided = webhook().decide(sharing("train=0.500,eval=0.250", "0.750", made))
-    assert uses(decided, "eval") == own(1)
+    assert uses(webhook().decide(two_with(eval=forged)), "eval") == own(1)
 
 
-@pytest.mark.parametrize("first", [*own(1), *own(0), {"name": "gpu-fraction", "request": "anything"}])
+@pytest.mark.parametrize("first", [*own(1), *own(0), ANYTHING])
 def test_no_container_uses_the_claim_twice(first):
-    made = [container("train"), container("eval", resources={"claims": [first, *own(0)]})]
-    decided = webhook().decide(sharing("train=0.500,eval=0.250", "0.750", made))
+    decided = webhook().decide(two_with(eval=[first, *own(0)]))
     assert decided.code == "other-gpu-system"
-    assert 'container "eval" lists claim gpu-fraction twice' in decided.message
+    assert TWICE in decided.message
 
 
-@pytest.mark.parametrize("request_", ["gpu", "gpu-0", "gpu-7"])
+@pytest.mark.parametrize("request_", [WHOLE, *own(0), *own(7)])
 def test_a_container_without_a_part_uses_no_request(request_):
-    used = {"claims": [{"name": "gpu-fraction", "request": request_}]}
-    made = [container("train"), container("eval"), container("proxy", resources=used)]
-    decided = webhook().decide(sharing("train=0.500,eval=0.250", "0.750", made))
-    assert decided.code == "several-gpu-containers"
-
-
-QUOTA = f"{POLICY}\nquotas: {{namespaces: {{team: {{slices: 4}}}}}}"
+    assert webhook().decide(two_with(proxy=[request_])).code == "several-gpu-containers"
 
 
 def test_a_pod_over_its_quota_is_denied_and_a_second_review_counts_nobody_twice():
     """`decide` reviews each admitted pod again, which must neither deny nor change it."""
-    found = webhook(policy=QUOTA)
-    first = found.decide(pod())
-    assert first.allowed
-    assert "clearml-injector/reservation" in first.annotations
-    copied = copy.deepcopy(first.stored)
+    found = webhook(policy=f"{POLICY}\nquotas: {{namespaces: {{team: {{slices: 4}}}}}}")
+    copied = found.decide(pod()).stored
+    assert "clearml-injector/reservation" in copied["metadata"]["annotations"]
     copied["metadata"]["name"] = "copy"
     for other in (pod(), copied):
-        second = found.decide(other, uid="second")
-        assert second.code == "over-quota"
-        assert "4 of 4 slices are used" in second.message
+        assert "4 of 4 slices are used" in found.decide(other, uid="second").message

@@ -19,23 +19,16 @@ def files(names=LOCAL_NAMES, authority=AUTHORITY):
 
 
 def placement(node, reservation="uid-1"):
-    return {
-        "placement": {
-            "indices": [0],
-            "gpu_mib": 81920,
-            "memory_values": ["81920"],
-            "node": node,
-            "reservation": reservation,
-        }
-    }
+    known = {"indices": [0], "gpu_mib": 81920, "memory_values": ["81920"]}
+    return {"placement": {**known, "node": node, "reservation": reservation}}
 
 
 class Controller:
-    """A controller that answers batches as the test says: with a function from body to (status, content)."""
+    """Answers requests as the test says: with a function from body to (status, content)."""
 
-    def __init__(self, answer, path="/v1/placements"):
+    def __init__(self, answer, asked="POST /v1/placements"):
         self.answer = answer
-        self._path = path
+        self._asked = asked
         self.batches = []
         self.connections = 0
         self.writers = []
@@ -46,11 +39,11 @@ class Controller:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
-                length = int(head.lower().split("content-length: ")[1].split("\r\n")[0])
-                body = await reader.readexactly(length)
-                if not head.startswith(f"POST {self._path} "):
+                _, _, length = head.lower().partition("content-length: ")
+                body = await reader.readexactly(int(length.split("\r\n")[0] or 0))
+                if not head.startswith(f"{self._asked} "):
                     break
-                self.batches.append(json.loads(body))
+                self.batches.append(json.loads(body or "null"))
                 status, content = await self.answer(self.batches[-1])
                 data = content if isinstance(content, bytes) else json.dumps(content).encode()
                 writer.write(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n" % (status, len(data)) + data)

@@ -26,14 +26,15 @@ from webhook.placing.controller import (
     SILENT_SECONDS,
     ControllerPlacer,
 )
+from webhook.placing.fallback import Fallback
 from webhook.placing.placer import Unanswered
 
 HALF = request_of(Fraction(4, 8), reservation="uid-1", assume=Assumption(1, 81920))
 
 
 @contextlib.asynccontextmanager
-async def placing(port, clock=None, shown=None):
-    context = client_context(shown or files())
+async def placing(port, clock=None):
+    context = client_context(files())
     client = ControllerClient(f"https://localhost:{port}", lambda: context)
     loop = asyncio.get_running_loop()
     placer = ControllerPlacer(client, CollectorRegistry(), clock or loop.time)
@@ -57,16 +58,13 @@ async def asking(answer, *clock):
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
     """Nobody is given up for silence here but who asks for it: the machine may be busy."""
-    monkeypatch.setattr("webhook.placing.controller.SILENT_SECONDS", 60.0)
-    monkeypatch.setattr("webhook.placing.controller.LONGEST_SECONDS", 60.0)
-    monkeypatch.setattr("webhook.placing.controller.AWAY_SECONDS", 60.0)
+    for name in ("SILENT", "LONGEST", "AWAY"):
+        monkeypatch.setattr(f"webhook.placing.controller.{name}_SECONDS", 60.0)
 
 
 def of_each(node):
     async def answer(batch):
-        return 200, {
-            "answers": [placement(node, request["accounting"]["reservation"]) for request in batch["asks"]]
-        }
+        return 200, {"answers": [placement(node, ask["accounting"]["reservation"]) for ask in batch["asks"]]}
 
     return answer
 
@@ -80,19 +78,25 @@ def run(main):
     return asyncio.run(main())
 
 
-def test_asks_that_come_together_go_in_one_batch_over_one_connection():
-    async def main():
-        async with asking(of_each("gpu-0")) as (placer, controller):
-            asks = [request_of(Fraction(1, 8), reservation=f"uid-{i}") for i in range(20)]
-            answers = await asyncio.gather(*map(placer.place, asks))
-            await placed(placer, HALF)
-        assert [answer.reservation for answer in answers] == [f"uid-{i}" for i in range(20)]
-        assert not any(answer.degraded for answer in answers)
-        assert [len(batch["asks"]) for batch in controller.batches] == [20, 1]
-        return controller.connections
+def together(answer, *requests, clock=None):
+    """The results of requests that come together, each an answer or an exception; and the controller."""
 
+    async def main():
+        async with asking(answer, clock) as (placer, controller):
+            asks = [placed(placer, each) for each in requests]
+            return await asyncio.gather(*asks, return_exceptions=True), controller
+
+    return run(main)
+
+
+def test_asks_that_come_together_go_in_one_batch_over_one_connection():
+    asks = [request_of(Fraction(1, 8), reservation=f"uid-{number}") for number in range(20)]
+    answers, controller = together(of_each("gpu-0"), *asks)
+    assert [answer.reservation for answer in answers] == [f"uid-{number}" for number in range(20)]
+    assert not any(answer.degraded for answer in answers)
+    assert [len(batch["asks"]) for batch in controller.batches] == [20]
     # The snapshot's connections are ended by this controller.
-    assert run(main) <= 3
+    assert controller.connections <= 3
 
 
 @pytest.mark.parametrize("end", ["close", "abort"])
@@ -105,8 +109,7 @@ def test_a_connection_that_was_closed_while_idle_is_made_again_without_a_trace(e
                 with contextlib.suppress(ConnectionError):
                     await writer.wait_closed()
             answer = await placed(placer, HALF)
-        assert (answer.node, answer.degraded) == ("gpu-0", False)
-        assert len(controller.batches) == 2
+        assert (answer.node, answer.degraded, len(controller.batches)) == ("gpu-0", False, 2)
 
     run(main)
 
@@ -128,40 +131,25 @@ def test_a_standby_sends_us_to_the_leader_and_we_stay_there():
     assert run(main) == (1, 2)
 
 
-def hurry(monkeypatch):
-    """Give a silent controller up after two ticks."""
-    monkeypatch.setattr("webhook.placing.controller.SILENT_SECONDS", 0.2)
-
-
-async def _silence(_batch):
+async def silence(_batch):
     await asyncio.Event().wait()
 
 
-async def _nonsense(_batch):
-    return 200, b"<html>"
+def always(status, content):
+    async def answer(_batch):
+        return status, content
+
+    return answer
 
 
-async def _too_few(_batch):
-    return 200, {"answers": []}
+nonsense, not_ready = always(200, b"<html>"), always(503, b"nodes not listed yet")
+too_few, no_leader = always(200, {"answers": []}), always(409, {"leader": None})
 
 
-async def _no_leader(_batch):
-    return 409, {"leader": None}
-
-
-async def not_ready(_batch):
-    return 503, b"nodes not listed yet"
-
-
-@pytest.mark.parametrize("answer", [_silence, _nonsense, _too_few, _no_leader, not_ready])
+@pytest.mark.parametrize("answer", [silence, nonsense, too_few, no_leader, not_ready])
 def test_what_is_no_answer_is_placed_without_the_controller(answer, monkeypatch):
-    hurry(monkeypatch)
-
-    async def main():
-        async with asking(answer) as (placer, _controller):
-            return await placed(placer, HALF)
-
-    found = run(main)
+    monkeypatch.setattr("webhook.placing.controller.SILENT_SECONDS", 0.2)
+    [found], _ = together(answer, HALF)
     assert isinstance(found, Placement)
     assert (found.degraded, found.indices) == (True, (0,))
 
@@ -186,25 +174,16 @@ def test_a_fault_of_our_own_leaves_no_pod_without_an_answer_and_ends_with_it(mon
     assert run(main) == (True, False)
 
 
-def test_a_pod_that_breaks_the_fallback_fails_alone():
-    async def main():
-        async with asking(_nonsense) as (placer, _):
-            place = placer._fallback.place
+def test_a_pod_that_breaks_the_fallback_fails_alone(monkeypatch):
+    def breaks_on_one(fallback, request):
+        if request.accounting.namespace == "odd":
+            raise KeyError(request.accounting.namespace)
+        return place(fallback, request)
 
-            def breaks_on_one(request):
-                if request.accounting.namespace == "odd":
-                    raise KeyError(request.accounting.namespace)
-                return place(request)
-
-            placer._fallback.place = breaks_on_one
-            asks = [changed(HALF, namespace="odd"), HALF]
-            return await asyncio.gather(
-                *(placed(placer, request) for request in asks), return_exceptions=True
-            )
-
-    odd, other = run(main)
-    assert isinstance(odd, KeyError)
-    assert isinstance(other, Placement)
+    place = Fallback.place
+    monkeypatch.setattr(Fallback, "place", breaks_on_one)
+    [odd, other], _ = together(nonsense, changed(HALF, namespace="odd"), HALF)
+    assert (type(odd), type(other)) == (KeyError, Placement)
 
 
 def test_no_pod_waits_for_a_controller_that_did_not_answer_until_it_answers_again(monkeypatch):
@@ -212,13 +191,14 @@ def test_no_pod_waits_for_a_controller_that_did_not_answer_until_it_answers_agai
         asked_again, answers_again = asyncio.Event(), asyncio.Event()
 
         async def back(batch):
+            if len(controller.batches) == 1:
+                return await nonsense(batch)
             asked_again.set()
             await answers_again.wait()
             return await of_each("gpu-0")(batch)
 
-        async with asking(_nonsense) as (placer, controller):
+        async with asking(back) as (placer, controller):
             monkeypatch.setattr("webhook.placing.controller.AWAY_SECONDS", 0.0)
-            controller.answer = _once(_nonsense, back)
             placer.release("uid-0")
             answers = [await placed(placer, HALF)]
             assert placer.state == "the controller does not answer: placing by the policies' assumptions"
@@ -230,7 +210,7 @@ def test_no_pod_waits_for_a_controller_that_did_not_answer_until_it_answers_agai
                 await asyncio.sleep(0)
             answers.append(await placed(placer, HALF))
         # What the lost batch may have reserved is given back, and what it should have given back.
-        first, probe = [controller.batches[number] for number in (0, 1)]
+        first, probe = controller.batches[:2]
         assert (first["releases"], probe["asks"]) == (["uid-0"], [])
         assert probe["releases"] == ["uid-0", "uid-1"]
         return [answer.degraded for answer in answers]
@@ -238,19 +218,8 @@ def test_no_pod_waits_for_a_controller_that_did_not_answer_until_it_answers_agai
     assert run(main) == [True, True, True, False]
 
 
-def _once(first, then):
-    """Answer the first batch in one way, and all that follow in another."""
-    answers = iter([first])
-
-    async def answer(batch):
-        return await next(answers, then)(batch)
-
-    return answer
-
-
 def large_ask(number, size):
-    selector = {f"key-{number}": "v" * size}
-    constraints = Constraints(selector)
+    constraints = Constraints({f"key-{number}": "v" * size})
     return request_of(Fraction(1, 8), reservation=f"uid-{number}", constraints=constraints)
 
 
@@ -258,14 +227,9 @@ def test_asks_go_in_as_many_batches_as_their_bytes_need(monkeypatch):
     asks = [large_ask(number, 700) for number in range(9)]
     most = 5 * len(write_request(asks[0]))
     monkeypatch.setattr("webhook.placing.controller.MAX_ASKS_BYTES", most)
-
-    async def main():
-        async with asking(of_each("gpu-0")) as (placer, controller):
-            answers = await asyncio.gather(*map(placer.place, asks))
-        assert [answer.reservation for answer in answers] == [f"uid-{number}" for number in range(9)]
-        return controller.batches
-
-    sizes = [len(json.dumps(batch)) for batch in run(main)]
+    answers, controller = together(of_each("gpu-0"), *asks)
+    assert [answer.reservation for answer in answers] == [f"uid-{number}" for number in range(9)]
+    sizes = [len(json.dumps(batch)) for batch in controller.batches]
     assert len(sizes) == 2
     # Spaces, and what a batch has around its asks.
     assert max(sizes) < most * 5 // 4
@@ -279,32 +243,16 @@ def test_a_batch_of_the_largest_asks_is_no_larger_than_the_controller_reads():
 
 
 def test_an_ask_that_is_too_large_fails_alone():
-    async def main():
-        async with asking(of_each("gpu-0")) as (placer, _controller):
-            asks = [HALF, large_ask(1, MAX_REQUEST_BYTES), HALF]
-            return await asyncio.gather(*[placed(placer, request) for request in asks])
-
-    first, large, last = run(main)
-    assert (first.node, last.node) == ("gpu-0", "gpu-0")
-    assert isinstance(large, Unanswered)
-    assert large.reason is Reason.MANY_DEMANDS
+    [first, large, last], _ = together(of_each("gpu-0"), HALF, large_ask(1, MAX_REQUEST_BYTES), HALF)
+    assert (first.node, large.reason, last.node) == ("gpu-0", Reason.MANY_DEMANDS, "gpu-0")
     assert len(large.why) <= 200
 
 
 @pytest.mark.parametrize("bad", [{"refused": "9 slices"}, {}])
 def test_an_answer_that_is_none_fails_alone(bad):
-    async def second_is_bad(batch):
-        content = [placement("gpu-0", request["accounting"]["reservation"]) for request in batch["asks"]]
-        content[1] = bad
-        return 200, {"answers": content}
-
-    async def main():
-        async with asking(second_is_bad) as (placer, _):
-            return await asyncio.gather(*[placer.place(HALF) for _ in range(3)])
-
-    first, refused, last = run(main)
-    assert [first.degraded, last.degraded] == [False, False]
-    assert isinstance(refused, Unanswered)
+    good = placement("gpu-0")
+    [first, refused, last], _ = together(always(200, {"answers": [good, bad, good]}), HALF, HALF, HALF)
+    assert [first.degraded, type(refused), last.degraded] == [False, Unanswered, False]
 
 
 def test_a_pod_waits_less_than_any_api_server_of_the_chart_does():
@@ -315,16 +263,12 @@ def test_a_pod_waits_less_than_any_api_server_of_the_chart_does():
 
 def test_a_process_that_stops_places_what_waits_for_a_slow_controller():
     async def main():
-        asked = asyncio.Event()
-
-        async def silent(_batch):
-            asked.set()
-            await asyncio.Event().wait()
-
-        async with listening(Controller(silent)) as port:
+        controller = Controller(silence)
+        async with listening(controller) as port:
             async with placing(port) as placer:
                 sent = placer.place(HALF)
-                await asked.wait()
+                while not controller.batches:  # noqa: ASYNC110 no event
+                    await asyncio.sleep(0)
                 waits = placer.place(HALF)
             # It still answers what arrives while it drains.
             return [sent.result().degraded, waits.result().degraded, (await placed(placer, HALF)).degraded]

@@ -8,7 +8,16 @@ from modes.fraction import Fraction
 from tests.controller.claims.test_claim_templates import CLAIMED
 from tests.ledger.cluster import changed, request_of
 from tests.webhook.placing.stub_controller import placement
-from tests.webhook.placing.test_controller import HALF, asking, not_ready, patient, placed, run
+from tests.webhook.placing.test_controller import (
+    HALF,
+    asking,
+    not_ready,
+    of_each,
+    patient,
+    placed,
+    run,
+    together,
+)
 from webhook.admission.denial import Reason
 from webhook.placing.placer import Unanswered
 
@@ -18,6 +27,7 @@ CLAIMED_HALF = changed(
     request_of(Fraction(4, 8), mode=CLAIMED, writes_limits=False, reservation="uid-1"), driver=DRIVER
 )
 NOT_STORED = {"pending": "the API server has not stored it yet"}
+TOO_LATE = Unanswered(Reason.CLAIM_TEMPLATE, NOT_STORED["pending"])
 
 
 def test_no_pod_waits_for_a_claim_whose_template_takes_long(monkeypatch):
@@ -44,28 +54,14 @@ def test_a_claim_is_known_without_the_controller_only_once_its_template_was_made
     dry_run = changed(request_of(Fraction(2, 8), mode=CLAIMED, writes_limits=False), driver=DRIVER)
 
     async def main():
-        made = made_then_away(2)
-        async with asking(made) as (placer, _):
+        async with asking(of_each("gpu-0")) as (placer, controller):
             before = [await placed(placer, each) for each in (CLAIMED_HALF, dry_run)]
-            after = [await placed(placer, each) for each in (CLAIMED_HALF, dry_run)]
-            return before, after
+            controller.answer = not_ready
+            return before, [await placed(placer, each) for each in (CLAIMED_HALF, dry_run)]
 
     before, (known, unknown) = run(main)
     assert all(isinstance(each, Placement) for each in before)
     assert (known.degraded, unknown.reason) == (True, Reason.NO_CONTROLLER)
-
-
-def made_then_away(batches):
-    """Answer so many batches with placements, and no more."""
-    left = [batches]
-
-    async def answer(batch):
-        left[0] -= 1
-        if left[0] < 0:
-            return await not_ready(batch)
-        return 200, {"answers": [placement("gpu-0") for _ in batch["asks"]]}
-
-    return answer
 
 
 def test_a_claim_that_waits_too_long_is_denied_with_what_it_waits_for(monkeypatch):
@@ -76,11 +72,8 @@ def test_a_claim_that_waits_too_long_is_denied_with_what_it_waits_for(monkeypatc
         now[0] += 25.0
         return 200, {"answers": [NOT_STORED]}
 
-    async def main():
-        async with asking(never_stored, lambda: now[0]) as (placer, controller):
-            return await placed(placer, CLAIMED_HALF), len(controller.batches)
-
-    assert run(main) == (Unanswered(Reason.CLAIM_TEMPLATE, NOT_STORED["pending"]), 3)
+    [found], controller = together(never_stored, CLAIMED_HALF, clock=lambda: now[0])
+    assert (found, len(controller.batches)) == (TOO_LATE, 3)
 
 
 def test_a_claim_whose_repeated_request_hangs_is_denied_while_the_api_server_still_waits(monkeypatch):
@@ -94,8 +87,5 @@ def test_a_claim_whose_repeated_request_hangs_is_denied_while_the_api_server_sti
             await asyncio.Event().wait()
         return 200, {"answers": [NOT_STORED]}
 
-    async def main():
-        async with asking(answer) as (placer, _):
-            return await placed(placer, CLAIMED_HALF)
-
-    assert run(main) == Unanswered(Reason.CLAIM_TEMPLATE, NOT_STORED["pending"])
+    [found], _ = together(answer, CLAIMED_HALF)
+    assert found == TOO_LATE

@@ -7,7 +7,8 @@ import pytest
 
 from testbed import plain_http
 from testbed.controller_process import write_tls
-from tests.webhook.running import Running, client, ending_well, event, replace, until
+from testbed.process import eventually
+from tests.webhook.running import Running, client, ending_well, event, replace
 from tests.webhook.support import POLICIES, pod, review_of
 from webhook.placing.controller_wait import ControllerWait
 
@@ -33,13 +34,8 @@ def test_it_is_over_when_the_nodes_are_known_or_after_a_while(steps, missing):
     assert last == missing
 
 
-@pytest.fixture
-def mounted(tmp_path):
-    return write_tls(tmp_path / "tls")
-
-
-def test_a_process_gets_ready_without_a_controller_and_with_the_first_good_policies(mounted, tmp_path):
-    directory = tmp_path / "policies"
+def test_a_process_gets_ready_without_a_controller_and_with_the_first_good_policies(tmp_path):
+    mounted, directory = write_tls(tmp_path / "tls"), tmp_path / "policies"
     directory.mkdir()
     good = (POLICIES / "default.yaml").read_text()
     replace(directory / "default.yaml", good.replace("limiter:", "limitr:"))
@@ -52,7 +48,7 @@ def test_a_process_gets_ready_without_a_controller_and_with_the_first_good_polic
         def ready():
             return plain_http.get(f"http://127.0.0.1:{running.health_port}/readyz")
 
-        until(lambda: "[+] controller: ok" in ready().text)
+        eventually(lambda: "[+] controller: ok" in ready().text, "it waits no longer")
         said = running.wait_for(lambda found: found["event"].startswith("serving before"))
         assert said["waited_seconds"] == 0.1
         assert ready().status_code == 503
@@ -64,6 +60,6 @@ def test_a_process_gets_ready_without_a_controller_and_with_the_first_good_polic
             assert http.post("/mutate", json=review_of(pod(fraction=None))).json()["response"]["allowed"]
         replace(directory / "default.yaml", good)
         running.wait_for(event("policies are in force"))
-        until(lambda: ready().status_code == 200)
+        eventually(lambda: ready().status_code == 200, "it is ready")
         # Whoever looks sees by what the webhook would place.
         assert "; the controller has not sent its nodes yet\n" in ready().text

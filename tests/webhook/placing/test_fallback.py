@@ -3,111 +3,90 @@
 import msgspec
 import pytest
 
+from kube.names import GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints
-from ledger.from_kubernetes import node_from_object
-from ledger.ledger import Ledger
 from ledger.messages import NodeState, StreamEvent
-from ledger.placement_request import Assumption, OverQuota, Placement, Quota
+from ledger.placement_request import Assumption, OverQuota, Placement, Quota, Unschedulable
 from ledger.view import PendingView
-from modes.facts import NodeFact, PodFact
+from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.mig_profiles import A30
-from modes.resource_names import ResourceNames
 from modes.units import profile_of_resource
-from tests.ledger.cluster import gpu_node, holder, request_of
+from tests.ledger.cluster import gpu_node, holder, ledger_of, request_of
 from tests.webhook.support.bounded_work import Lines
 from webhook.admission.denial import Reason
 from webhook.placing.fallback import Fallback
 from webhook.placing.placer import Unanswered
 
-HALF = Fraction(4, 8)
+HALF = request_of(Fraction(4, 8))
 
 
-class Clock:
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
-def node(name, *pods, gpus=2):
-    """A node as the controller streams it, with pods on it."""
-    amounts = {"cpu": "64", "memory": "256Gi"} | {f"nvidia.com/gpu-{i}": "8" for i in range(gpus)}
-    labels = {"nvidia.com/gpu.memory": "81920"}
-    raw = {"metadata": {"name": name, "labels": labels}, "status": {"allocatable": amounts}}
-    fact = node_from_object(raw, ResourceNames())
-    ledger = Ledger()
-    ledger.replace([fact], pods)
-    return NodeState(fact, ledger.node(name), *ledger.room(name))
+def state(fact, *pods, asked=()):
+    """A node as a controller streams it that was asked about some owners."""
+    ledger = ledger_of(fact, holders=pods)
+    for owner in asked:
+        ledger._owners.follow(owner)
+    return NodeState(fact, ledger.node(fact.name), *ledger.room(fact.name), ledger.replicas(fact.name))
 
 
-def pod(name, on, index, slices):
-    return PodFact(namespace="team", name=name, node=on, takes=((index, slices),), cpu_milli=1000)
+def node(name, *used, gpus=2):
+    """A node with a pod that uses some slices of its GPUs."""
+    fact = gpu_node(name, gpus, cpu_milli=64_000, memory_bytes=2**38)
+    return state(fact, holder("x", name, *used, cpu_milli=1000))
 
 
-def report(fallback, nodes, backlog=()):
+@pytest.fixture
+def clock():
+    return [0.0]
+
+
+@pytest.fixture
+def fallback(clock):
+    return Fallback(lambda: clock[0])
+
+
+def report(fallback, *nodes, backlog=()):
     """Deliver a whole stream's beginning."""
     fallback.begin_stream()
-    for state in nodes.values():
-        fallback.take(StreamEvent(node=state))
+    for each in nodes:
+        line = msgspec.json.encode(each)
+        fallback.take(StreamEvent(node=msgspec.json.decode(line, type=NodeState)))
     fallback.take(StreamEvent(backlog=tuple(backlog)))
     fallback.take(StreamEvent(synced=True))
 
 
-def placed(answer):
+def placed(fallback, slices=4, **fields):
+    answer = fallback.place(request_of(Fraction(slices, 8), **fields))
     assert isinstance(answer, Placement)
     assert answer.degraded
     return answer.node, answer.indices
 
 
-@pytest.fixture
-def clock():
-    return Clock()
-
-
-@pytest.fixture
-def fallback(clock):
-    return Fallback(clock)
-
-
 def test_cards_are_known_as_the_controller_said_that_agents_report_them(fallback):
-    fact = NodeFact(name="m", labels={"nvidia.com/gpu.product": "B300"}, pooled_gpus=0, reported_mig=A30)
-    fact = msgspec.structs.replace(
-        fact, instances=((profile_of_resource("nvidia.com/mig-1g.6gb").number, 4),)
-    )
-    ledger = Ledger()
-    ledger.replace([fact], [])
-    line = msgspec.json.encode(NodeState(fact, ledger.node("m"), *ledger.room("m")))
-    report(fallback, {"m": msgspec.json.decode(line, type=NodeState)})
+    one = profile_of_resource("nvidia.com/mig-1g.6gb").number
+    labels = {GPU_PRODUCT_LABEL: "B300"}
+    fact = NodeFact(name="m", labels=labels, pooled_gpus=0, reported_mig=A30, instances=((one, 4),))
+    report(fallback, state(fact))
     assert fallback.mig_cards() == {"B300": A30}
 
 
-def test_pods_go_where_the_last_snapshot_has_room(fallback):
-    report(fallback, {"a": node("a", pod("x", "a", 0, 7))})
-    assert placed(fallback.place(request_of(HALF))) == ("a", (1,))
-    assert fallback.used() == 7
-
-
 def test_what_is_placed_here_takes_room_for_as_long_as_nobody_tells_of_it(fallback, clock):
-    report(fallback, {"a": node("a", gpus=1)})
-    assert placed(fallback.place(request_of(Fraction(7, 8), reservation="r"))) == ("a", (0,))
-    assert placed(fallback.place(request_of(HALF))) == (None, (0,))
-    clock.now = 600.0
-    assert placed(fallback.place(request_of(HALF))) == (None, (0,))
+    report(fallback, node("a", gpus=1))
+    assert placed(fallback, 7, reservation="r") == ("a", (0,))
+    clock[0] = 600.0
+    assert placed(fallback) == (None, (0,))
     fallback.mark_live()
-    assert placed(fallback.place(request_of(HALF))) == ("a", (0,))
+    assert placed(fallback) == ("a", (0,))
 
 
 def test_pods_that_wait_are_spread(fallback):
-    full = node("a", pod("x", "a", 0, 8), pod("y", "a", 1, 8))
-    report(fallback, {"a": full}, [PendingView("team", "w", "pod", (0,), 4)])
-    indices = [placed(fallback.place(request_of(HALF, reservation=f"r{i}")))[1] for i in range(4)]
+    report(fallback, node("a", (0, 8), (1, 8)), backlog=[PendingView("team", "w", "pod", (0,), 4)])
+    indices = [placed(fallback, reservation=f"r{number}")[1] for number in range(4)]
     assert indices == [(1,), (0,), (1,), (0,)]
 
 
 def test_a_node_that_a_new_stream_does_not_deliver_is_gone_when_it_has_delivered_all(fallback):
-    report(fallback, {"a": node("a"), "b": node("b")})
+    report(fallback, node("a"), node("b"))
     fallback.begin_stream()
     fallback.take(StreamEvent(node=node("b")))
     assert fallback.nodes() == 2
@@ -116,75 +95,65 @@ def test_a_node_that_a_new_stream_does_not_deliver_is_gone_when_it_has_delivered
 
 
 def test_the_first_pod_after_a_snapshot_waits_for_no_index_of_all_its_nodes(fallback):
-    report(fallback, {f"n{number}": node(f"n{number}") for number in range(100)}, [])
+    report(fallback, *[node(f"n{number}") for number in range(100)])
     with Lines() as lines:
-        fallback.place(request_of(HALF))
+        fallback.place(HALF)
     assert lines.count < 2000
 
 
 def test_changes_since_the_snapshot_count(fallback):
-    report(fallback, {"a": node("a"), "b": node("b", pod("x", "b", 0, 8), pod("y", "b", 1, 8))}, [])
-    fallback.set_node(node("a", pod("z", "a", 0, 8), pod("z2", "a", 1, 6)))
-    assert placed(fallback.place(request_of(HALF))) == (None, (0,))
-    fallback.set_node(node("b", pod("x", "b", 0, 8)))
-    assert placed(fallback.place(request_of(HALF))) == ("b", (1,))
-    assert fallback.nodes() == 2
+    report(fallback, node("a"), node("b", (0, 8), (1, 8)))
+    fallback.set_node(node("a", (0, 8), (1, 6)))
+    assert placed(fallback) == (None, (0,))
+    fallback.set_node(node("b", (0, 8)))
+    assert placed(fallback) == ("b", (1,))
     fallback.remove_node("b")
     assert (fallback.used(), fallback.nodes()) == (14, 1)
 
 
 def test_without_any_snapshot_only_an_assumption_places(fallback):
-    assert placed(fallback.place(request_of(HALF, assume=Assumption(2, 40960)))) == (None, (0,))
-    answer = fallback.place(request_of(HALF))
-    assert isinstance(answer, Unanswered)
-    assert answer.reason is Reason.NO_CONTROLLER
+    assert placed(fallback, assume=Assumption(2, 40960)) == (None, (0,))
+    assert fallback.place(HALF).reason is Reason.NO_CONTROLLER
 
 
 def test_a_pod_that_no_known_node_could_ever_hold_is_denied_while_the_controller_is_away(fallback):
-    report(fallback, {"a": node("a")})
-    answer = fallback.place(request_of(HALF, constraints=Constraints(node_selector={"zone": "x"})))
-    assert type(answer).__name__ == "Unschedulable"
+    report(fallback, node("a"))
+    elsewhere = Constraints(node_selector={"zone": "x"})
+    assert isinstance(fallback.place(HALF.with_demands(constraints=elsewhere)), Unschedulable)
 
 
 def test_a_quota_denies_unless_the_policy_admits(fallback):
-    report(fallback, {"a": node("a")}, [])
+    report(fallback, node("a"))
     quotas = (Quota("queue", "train", slices=1),)
-    answer = fallback.place(request_of(HALF, quotas=quotas))
-    assert answer == Unanswered(
+    assert fallback.place(request_of(Fraction(4, 8), quotas=quotas)) == Unanswered(
         Reason.QUOTA_UNKNOWN,
         'quota of queue "train" cannot be counted while the controller is away: try again',
     )
-    assert placed(fallback.place(request_of(HALF, quotas=quotas, quotas_when_degraded="admit"))) == (
-        "a",
-        (0,),
-    )
+    assert placed(fallback, quotas=quotas, quotas_when_degraded="admit") == ("a", (0,))
 
 
 def test_where_the_policy_says_so_a_pod_waits_for_the_controller_and_takes_no_room(fallback):
-    report(fallback, {"a": node("a")}, [])
+    report(fallback, node("a"))
     quotas = (Quota("queue", "train", slices=8),)
-    request = request_of(HALF, quotas=quotas, waits_when_degraded=True, reservation="r")
+    request = request_of(Fraction(4, 8), quotas=quotas, waits_when_degraded=True, reservation="r")
     answer = fallback.place(request)
     assert (answer.waits_for_quota, answer.degraded, answer.node) == (True, True, None)
-    on_node = msgspec.structs.replace(request.demands, constraints=Constraints(node_name="a"))
-    answer = fallback.place(msgspec.structs.replace(request, demands=on_node))
+    answer = fallback.place(request.with_demands(constraints=Constraints(node_name="a")))
     assert isinstance(answer, Unanswered), "Kubernetes allows it no gate"
 
 
-@pytest.mark.parametrize(
-    "quota", [Quota("namespace", "ml", **{unit: 0}) for unit in ("slices", "max_pods", "memory_mib")]
-)
-def test_what_is_shut_stays_shut_though_nobody_can_count(fallback, quota):
-    request = request_of(Fraction(4, 8), quotas=(quota,), quotas_when_degraded="admit")
-    answer = fallback.place(request)
+@pytest.mark.parametrize("unit", ["slices", "max_pods", "memory_mib"])
+def test_what_is_shut_stays_shut_though_nobody_can_count(fallback, unit):
+    quotas = (Quota("namespace", "ml", **{unit: 0}),)
+    answer = fallback.place(request_of(Fraction(4, 8), quotas=quotas, quotas_when_degraded="admit"))
     assert isinstance(answer, OverQuota)
     assert answer.limit == 0
 
 
 def test_a_stream_that_is_not_whole_yet_says_nothing_of_what_was_placed_here(fallback, clock):
-    report(fallback, {"a": node("a", gpus=1)})
-    fallback.place(request_of(HALF, reservation="r"))
-    clock.now = 600.0
+    report(fallback, node("a", gpus=1))
+    placed(fallback, reservation="r")
+    clock[0] = 600.0
     fallback.begin_stream()
     fallback.take(StreamEvent(node=node("a", gpus=1)))
     fallback.mark_live()
@@ -194,19 +163,25 @@ def test_a_stream_that_is_not_whole_yet_says_nothing_of_what_was_placed_here(fal
     assert fallback.used() == 0
 
 
-def test_other_resources_are_counted_by_the_last_snapshot():
-    fact, fallback, ledger = gpu_node("n", extended={"rdma/hca": 1}), Fallback(Clock()), Ledger()
-    ledger.replace([fact], [holder("other", "n", extended=(("rdma/hca", 1),))])
-    report(fallback, {"n": NodeState(fact, ledger.node("n"), *ledger.room("n"))})
-    assert placed(fallback.place(request_of(Fraction(4, 8), extended=(("rdma/hca", 1),))))[0] is None
+def test_other_resources_are_counted_by_the_last_snapshot(fallback):
+    nic = {"extended": (("rdma/hca", 1),)}
+    report(fallback, state(gpu_node("n", extended={"rdma/hca": 1}), holder("other", "n", **nic)))
+    assert placed(fallback, **nic)[0] is None
 
 
-def divided(name, *pods):
-    """A node of MIG instances as the controller streams it."""
-    amounts = {"cpu": "64", "memory": "256Gi", "nvidia.com/mig-1g.10gb": "2"}
-    labels = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}
-    raw = {"metadata": {"name": name, "labels": labels}, "status": {"allocatable": amounts}}
-    fact = node_from_object(raw, ResourceNames())
-    ledger = Ledger()
-    ledger.replace([fact], pods)
-    return NodeState(fact, ledger.node(name), *ledger.room(name))
+def test_replicas_that_the_controller_reported_are_kept_away_from(fallback):
+    both = [holder(f"p{index}", "a", (index, 1), owner="train") for index in (0, 1)]
+    one = holder("p", "b", (1, 1), owner="train")
+    report(fallback, state(gpu_node("a"), *both, asked=["train"]), state(gpu_node("b"), one, asked=["train"]))
+    spread = {"place": "spread", "owner": "train"}
+    found = [placed(fallback, 1, reservation=f"r{number}", **spread) for number in range(2)]
+    assert found == [("b", (0,)), ("a", (0,))]
+
+
+def test_the_model_that_the_controller_reported_is_kept(fallback):
+    h100, a100 = gpu_node("h", 1), gpu_node("a")
+    h100.labels[GPU_PRODUCT_LABEL], a100.labels[GPU_PRODUCT_LABEL] = "H100", "A100"
+    full = holder("x", "h", (0, 8), owner="train")
+    report(fallback, state(h100, full, asked=["train"]), state(a100, asked=["train"]))
+    answer = fallback.place(request_of(Fraction(1, 8), owner="train", same_model=True))
+    assert (answer.node, answer.model) == (None, "H100")

@@ -1,7 +1,7 @@
 """What tests of the webhook need: policies from text, small ledgers, pods, and one decision at a time."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,7 @@ import jsonpatch
 from cli.manifests import read_inventory
 from modes.resource_names import ResourceNames
 from policies.loading.loader import load_policies, parse_policies
-from tests.webhook.support.answers import finish, readable
-from tests.webhook.support.reviewed_again import check_again, is_injected_pod
+from tests.webhook.support.reviewed_again import check_again, finish, is_injected_pod, patch_of
 from webhook.decision import Outcome
 from webhook.placing.placer import LedgerPlacer
 from webhook.review import Reviewer
@@ -33,10 +32,8 @@ def default_policies():
 
 def policies(text="", **files):
     """Policies whose default one has further keys, given as YAML; other files by name."""
-    default = f"kind: Policy\nname: default\n{text}\n"
-    return parse_policies(
-        {"default.yaml": default.encode(), **{f"{name}.yaml": body.encode() for name, body in files.items()}}
-    )
+    texts = {"default": f"kind: Policy\nname: default\n{text}\n", **files}
+    return parse_policies({f"{name}.yaml": text.encode() for name, text in texts.items()})
 
 
 def fixture_ledger(names=None):
@@ -89,7 +86,7 @@ class Decision:
     sent: Any
     reply: dict[str, Any]
     outcome: Outcome
-    patch: list[dict[str, Any]] = field(default_factory=list)
+    patch: list[dict[str, Any]]
 
     @property
     def allowed(self) -> bool:
@@ -157,10 +154,9 @@ class Webhook:
         """Decide a review, or the text of one."""
         body = as_body(review)
         answered = finish(self.reviewer.review(body))
-        outcome = self.outcomes[-1]
-        patch = readable(answered)["response"].get("patch", [])
-        sent = json.loads(body)
-        decided = Decision(sent["request"].get("object"), json.loads(answered), outcome, patch)
+        outcome, sent = self.outcomes[-1], json.loads(body)
+        found = sent["request"].get("object")
+        decided = Decision(found, json.loads(answered), outcome, patch_of(answered))
         if self._again and is_injected_pod(outcome):
             check_again(self.policies, self.ledger, sent, decided.stored)
         return decided

@@ -71,9 +71,13 @@ def slices_of(decided):
     return int(amount)
 
 
-def bound_to(decided):
-    """The MiB of the GPUs that a pod may land on."""
+def expressions(decided):
+    """What the only term of a pod's required node affinity demands: values by label and operator."""
     required = decided.spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     [term] = required["nodeSelectorTerms"]
-    [values] = [each["values"] for each in term["matchExpressions"] if each["key"] == "nvidia.com/gpu.memory"]
-    return [int(value) for value in values]
+    return {(each["key"], each["operator"]): each.get("values") for each in term["matchExpressions"]}
+
+
+def bound_to(decided):
+    """The MiB of the GPUs that a pod may land on."""
+    return [int(value) for value in expressions(decided)["nvidia.com/gpu.memory", "In"]]

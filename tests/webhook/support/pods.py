@@ -9,32 +9,14 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 FRACTIONS = [f"0.{n * 125:03d}" for n in range(1, 8)]
 LIMITER = ["gpu-limiter", "gpu-limiter-library", "gpu-limiter-cache-train", "gpu-limiter-library-2"]
 NAMES = [*LIMITER, "train", "task", "side", "warm", "clearml-id-1", "a" * 63, "b" * 63, "a" * 62 + "b"]
-RESERVED = [
-    "NVIDIA_VISIBLE_DEVICES",
-    "CUDA_DEVICE_MEMORY_LIMIT_0",
-    "CUDA_MPS_PIPE_DIRECTORY",
-    "LIBCUDA_LOG_LEVEL",
-    "LD_AUDIT",
-    "NVIDIA_IMEX_CHANNELS",
-]
+KEPT_VARIABLES = ["PATH", "FOO", "NVIDIA_DRIVER_CAPABILITIES"]
 VARIABLES = [
-    *RESERVED,
-    "LD_PRELOAD",
-    "CUDA_DEVICE_MEMORY_SHARED_CACHE",
-    "PATH",
-    "FOO",
-    "NVIDIA_DRIVER_CAPABILITIES",
+    *KEPT_VARIABLES,
+    *("NVIDIA_VISIBLE_DEVICES", "CUDA_DEVICE_MEMORY_LIMIT_0", "CUDA_MPS_PIPE_DIRECTORY", "LIBCUDA_LOG_LEVEL"),
+    *("LD_AUDIT", "NVIDIA_IMEX_CHANNELS", "LD_PRELOAD", "CUDA_DEVICE_MEMORY_SHARED_CACHE"),
 ]
-VALUES = [
-    "",
-    "1",
-    "all",
-    "void",
-    "/a.so",
-    "/usr/local/vgpu/libvgpu.so",
-    "/usr/local/vgpu/libvgpu.so:/b.so",
-    "é",
-]
+LIBRARY = "/usr/local/vgpu/libvgpu.so"
+VALUES = ["", "1", "all", "void", "/a.so", LIBRARY, f"{LIBRARY}:/b.so", "é"]
 
 never = st.sampled_from([False])
 
@@ -93,52 +75,21 @@ fields = {
     "resources": some({}, {"limits": amounts, "requests": amounts}),
     "securityContext": some({}, {"privileged": never}),
 }
-requirement = some(
-    {
-        "key": st.sampled_from(["nvidia.com/gpu.present", "nvidia.com/gpu.memory"]),
-        "operator": st.just("Exists"),
-    },
-    {"values": st.just([])},
-)
+keys = st.sampled_from(["nvidia.com/gpu.present", "nvidia.com/gpu.memory"])
+requirement = some({"key": keys, "operator": st.just("Exists")}, {"values": st.just([])})
 requirements = st.lists(requirement, max_size=2)
 terms = st.lists(some({}, {"matchExpressions": requirements}), min_size=1, max_size=3)
 filled_term = some({"matchExpressions": st.lists(requirement, min_size=1, max_size=2)}, {})
-affinity = some(
-    {},
-    {
-        "podAffinity": json_values,
-        "nodeAffinity": some(
-            {},
-            {
-                REQUIRED: some(
-                    {"nodeSelectorTerms": st.tuples(terms, filled_term).map(lambda t: [*t[0], t[1]])}, {}
-                ),
-                PREFERRED: st.just([{"weight": 1, "preference": {"matchFields": []}}]),
-            },
-        ),
-    },
-)
+required = some({"nodeSelectorTerms": st.tuples(terms, filled_term).map(lambda t: [*t[0], t[1]])}, {})
+preferred = st.just([{"weight": 1, "preference": {"matchFields": []}}])
+node_affinity = some({}, {REQUIRED: required, PREFERRED: preferred})
+affinity = some({}, {"podAffinity": json_values, "nodeAffinity": node_affinity})
+GPU = {"nvidia.com/gpu": "1"}
 gpu_amounts = st.sampled_from(
-    [
-        {},
-        {"nvidia.com/gpu": "1"},
-        {"nvidia.com/gpu.shared": "1"},
-        {"nvidia.com/gpu": "1", "clear.ml/fraction-1": "SHARE"},
-    ]
+    [{}, GPU, {"nvidia.com/gpu.shared": "1"}, {**GPU, "clear.ml/fraction-1": "SHARE"}]
 )
-annotations = st.dictionaries(
-    st.sampled_from(
-        [
-            "note",
-            "clearml-injector/slices",
-            "clearml-injector/gpu-index",
-            "clearml-injector/injected",
-            "a/b~c",
-        ]
-    ),
-    st.sampled_from(["", "1", "default@x"]),
-    max_size=3,
-)
+NOTES = ["note", "a/b~c", *(f"clearml-injector/{name}" for name in ("slices", "gpu-index", "injected"))]
+annotations = st.dictionaries(st.sampled_from(NOTES), st.sampled_from(["", "1", "default@x"]), max_size=3)
 
 
 def container(name):
