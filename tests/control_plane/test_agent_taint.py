@@ -80,15 +80,6 @@ def test_a_controller_without_agents_takes_the_taint_off(start, make_node, contr
     eventually(is_free(control_plane, node), "the taint goes with the agent")
 
 
-def test_the_runbooks_line_takes_it_off_every_node_whatever_others_lack(make_node, control_plane):
-    named = [make_node(name) for name in ("a", "b", "c")]
-    for node in named[::2]:
-        control_plane.kubectl("taint", "node", node, f"{KEY}=:NoSchedule")
-    assert is_held(control_plane, named[2])()
-    control_plane.kubectl("taint", "nodes", "--all", f"{KEY}:NoSchedule-")
-    assert [keys(control_plane, node) for node in named] == [["dedicated"]] * 3
-
-
 def test_the_right_outlives_the_agent_by_the_upgrade_that_turns_it_off(control_plane, tmp_path):
     helm = Helm(control_plane, tmp_path)
     name = f"{RELEASE}-agent"

@@ -4,9 +4,11 @@ import re
 
 import pytest
 
+from testbed.api import ApiError
 from testbed.chart import ADMISSION, CHART, RELEASE
 from testbed.process import eventually
-from testbed.registration import OWN_NAMESPACE, probe, refuses
+from testbed.registration import OWN_NAMESPACE, labelled_pod, probe, refuses
+from tests.control_plane.admission_policies.support import unlabelled_pod
 
 OTHER = "other-name"
 
@@ -17,6 +19,12 @@ def test_uninstall_leaves_the_crd_and_nothing_that_stops_pods(helm, control_plan
     api = control_plane.api
     helm.apply({})
     eventually(lambda: refuses(probe(api, namespace)), "labelled pods are stopped: no webhook answers")
+    with pytest.raises(ApiError, match="failed calling webhook") as refused:
+        api.create(labelled_pod("labelled"), namespace)
+    assert refused.value.code == 500
+    api.create(unlabelled_pod(), namespace)
+    for excluded in (OWN_NAMESPACE, "kube-system"):
+        api.create(labelled_pod("labelled"), excluded, dry_run=True)
     helm.uninstall()
     eventually(lambda: not refuses(probe(api, namespace)), "labelled pods are created again")
     left = control_plane.kubectl(

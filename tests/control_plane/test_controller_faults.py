@@ -6,7 +6,7 @@ from kube.names import GPU_LEDGERS_PATH
 from testbed.controller_process import gpu_ledger
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
-from testbed.proxy import FAULTS, Proxy
+from testbed.proxy import Proxy
 from tests.control_plane.test_controller_ledger import gpu_pod
 
 
@@ -15,20 +15,6 @@ def proxy(control_plane, tmp_path):
     """Between a controller and the API server, and the kubeconfig that leads there."""
     with Proxy(control_plane.url, control_plane.home.ca_file) as between:
         yield between, between.kubeconfig(tmp_path / "proxied")
-
-
-def test_a_ledger_survives_every_fault_of_a_watch(control_plane, namespace, nodes, start, proxy):
-    [node], (proxy, behind) = nodes(GpuNode(gpus=2)), proxy
-    controller = start("a", "--watch-silence=1", kubeconfig=behind)
-    for number, fault in enumerate(FAULTS, 1):
-        proxy.faults += [fault, fault]
-        proxy.drop()
-        control_plane.api.create(gpu_pod(f"pod-{number}", index=1, slices=1), namespace)
-        eventually(lambda: not proxy.faults, f"both watches met {fault}")
-        known = {1: number}
-        eventually(lambda known=known: controller.taken().get(node) == known, f"all is known after {fault}")
-    control_plane.api.delete_all("Pod", namespace)
-    eventually(lambda: controller.taken().get(node) is None, "all is given back")
 
 
 def test_a_leader_that_is_cut_off_stops_and_its_late_writes_lose(

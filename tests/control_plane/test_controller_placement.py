@@ -137,35 +137,3 @@ def test_without_a_controller_pods_are_placed_by_capacity_and_marked(control_pla
 
     normal = partial(is_placed_by_controller, control_plane.api, namespace, webhook)
     eventually(normal, "the controller places again")
-
-
-def review_of(namespace, uid="uid"):
-    """A review as the API server sends it."""
-    resource = {"group": "", "version": "v1", "resource": "pods"}
-    request = {
-        "uid": uid,
-        "kind": {"group": "", "version": "v1", "kind": "Pod"},
-        "resource": resource,
-        "requestKind": {"group": "", "version": "v1", "kind": "Pod"},
-        "requestResource": resource,
-        "namespace": namespace,
-        "operation": "CREATE",
-        "userInfo": {"username": "stranger"},
-        "object": labelled_pod("pod"),
-        "oldObject": None,
-        "dryRun": False,
-        "options": None,
-    }
-    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-
-
-def test_a_strangers_reviews_do_not_take_the_room_of_others(control_plane, namespace, nodes, serve):
-    nodes(*[GpuNode(gpus=8)] * 5)
-    controller, webhook = serve()
-    with httpx.Client(verify=webhook._trust(), trust_env=False, timeout=60) as stranger:
-        for number in range(400):
-            answer = stranger.post(webhook.url, json=review_of("elsewhere", f"uid-{number}"))
-            assert answer.json()["response"]["allowed"]
-    assert 0 < reservations(controller) <= 400
-    assert create(control_plane, namespace, ["honest"], "0.875") == {}
-    eventually(lambda: bound(control_plane, namespace), "the honest pod is bound at once")

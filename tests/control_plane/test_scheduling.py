@@ -74,21 +74,6 @@ def test_of_five_eighths_created_at_once_exactly_one_runs_on_each_gpu(
     assert len(pods) == 12
 
 
-def test_the_preferred_node_is_honoured(nodes, webhook, control_plane, namespace):
-    nodes(*[GpuNode(gpus=2)] * 4)
-    webhook()
-    create(control_plane, namespace, 4, "0.750")
-    pods = eventually(lambda: settled(control_plane, namespace), "every pod is scheduled")
-    assert [pod["spec"]["nodeName"] for pod in pods] == [preferred(pod) for pod in pods]
-
-
-def preferred(pod):
-    [term] = pod["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
-    [field] = term["preference"]["matchFields"]
-    [name] = field["values"]
-    return name
-
-
 def test_a_pod_does_not_run_on_a_gpu_of_other_memory_than_its_limit(
     nodes, webhook, control_plane, namespace, kubectl
 ):

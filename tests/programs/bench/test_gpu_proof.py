@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.gpu.__main__ import STAGES
+from testbed import building
 from testbed.nvidia import library
 from testbed.nvidia.cards import LIMITS_OFFERED, Card, NvmlNode
 from testbed.nvidia.driver_root import DriverRoot
@@ -24,6 +25,7 @@ SHARE = (40960 - 583) // 8
 PYTHON = next(Path(sys.base_prefix, "bin").glob("python3"))
 """Without the environment of this checkout, whose packages it gets as wheels beside it."""
 WHEELS = next(path for path in sys.path if path.endswith("site-packages"))
+CRASHES = "#include <stdlib.h>\n__attribute__((constructor)) static void end(void) { abort(); }\n"
 SMI = """#!{}
 import pathlib, sys
 import pynvml
@@ -60,6 +62,13 @@ class Machine:
             for index, card in enumerate(cards)
         ]
         (self._folder / "gpus.csv").write_text("".join(rows))
+
+    def crash(self, file):
+        """Put a library there that ends each process which loads it."""
+        source = self._folder / "crash.c"
+        source.write_text(CRASHES)
+        file.unlink()
+        building.run(*library.COMPILER, "-o", str(file), str(source))
 
     def prove(self, *stages, **more):
         """Run the command to its end in an empty environment; its exit status, and its lines by stage."""
