@@ -10,8 +10,9 @@ import pytest
 
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
-from testbed.registration import labelled_pod
+from testbed.registration import LABEL
 from tests.control_plane.agent_reports import forget, report
+from tests.control_plane.test_controller_ledger import gpu_pod
 
 NOTES = {"clearml-injector/injected": "default@1", "clearml-injector/slices": "2"}
 POLICIES = """
@@ -65,18 +66,11 @@ class Cluster:
 
     def run_pod(self, name, node):
         """Start a pod that was injected, and wait until it runs."""
-        pod = labelled_pod(name, "0.250", nodeName=node, terminationGracePeriodSeconds=0)
-        pod["metadata"] |= {
-            "annotations": NOTES,
-            "labels": {**pod["metadata"]["labels"], "app": name},
-        }
-        amounts = {"nvidia.com/gpu-0": "2"}
-        pod["spec"]["containers"][0]["resources"] = {"limits": amounts, "requests": amounts}
+        pod = gpu_pod(name, slices=2, nodeName=node)
+        pod["metadata"] |= {"annotations": NOTES, "labels": {LABEL: "0.250", "app": name}}
         self.api.create(pod, self.namespace)
-        eventually(lambda: self._of(name)["status"]["phase"] == "Running", f"{name} runs")
-
-    def _of(self, name):
-        return self.api.get("Pod", name, self.namespace)
+        running = lambda: self.api.get("Pod", name, self.namespace)["status"]["phase"] == "Running"  # noqa: E731
+        eventually(running, f"{name} runs")
 
     def guard(self, name):
         """Forbid that a pod is evicted."""

@@ -23,7 +23,6 @@ from tests.control_plane.admission_policies.support import (
     refused,
     takes_devices,
     unlabelled_pod,
-    workload,
 )
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -104,10 +103,17 @@ def test_an_unlabelled_pod_may_not_take_devices_by_an_annotation(lock, control_p
         dry(control_plane, annotated_pod("nvidia.cdi.k8s.io"), where)
 
 
-def test_excluded_namespaces_are_left_alone(lock, control_plane):
-    for where in (OWN_NAMESPACE, "kube-system"):
-        for pod in (labelled_pod("free"), asking("nvidia.com/gpu-0")):
-            assert INJECTED not in dry(control_plane, pod, where)["metadata"].get("annotations", {})
+FREE = {
+    OWN_NAMESPACE: [labelled_pod("free"), asking("nvidia.com/gpu-0"), labelled_asking("nvidia.com/gpu-0")],
+    "kube-system": [labelled_pod("free"), asking("nvidia.com/gpu-0")],
+    TRUSTED: [labelled_asking("nvidia.com/gpu-0")],
+}
+
+
+@pytest.mark.parametrize("where", FREE)
+def test_namespaces_that_are_excluded_or_that_the_admin_trusts_are_left_alone(lock, control_plane, where):
+    for pod in FREE[where]:
+        assert INJECTED not in dry(control_plane, pod, where)["metadata"].get("annotations", {})
 
 
 @pytest.mark.parametrize("where", UNSERVED)
@@ -126,12 +132,6 @@ def test_a_labelled_pod_may_not_ask_for_one_gpus_slices_where_the_webhook_does_n
         dry(control_plane, of_memory, where)
     dry(control_plane, labelled_pod("free"), where)
     dry(control_plane, labelled_asking("nvidia.com/gpu"), where)
-
-
-def test_labelled_pods_ask_for_slices_where_the_admin_says_so(lock, control_plane):
-    for where in (TRUSTED, OWN_NAMESPACE):
-        made = dry(control_plane, labelled_asking("nvidia.com/gpu-0"), where)
-        assert INJECTED not in made["metadata"].get("annotations", {})
 
 
 def test_another_namespaces_pod_may_not_take_the_injectors_priority(lock, control_plane, namespace):
@@ -185,12 +185,16 @@ def test_what_the_webhook_makes_under_every_policy_passes(lock, control_plane):
         assert notes["clearml-injector/slices"] == slices, (policy, fraction)
 
 
-def test_a_queue_with_a_limiter_and_a_table_of_its_own_passes(lock, control_plane):
+def test_a_queue_with_a_limiter_and_a_table_of_its_own_passes_and_one_without_shares(lock, control_plane):
     pod = labelled_pod("queued", "0.50")
     pod["metadata"]["labels"]["clearml-agent-queue-name"] = "trusted"
     made = dry(control_plane, pod, "lock-queue")
     assert made["metadata"]["annotations"]["clearml-injector/slices"] == "4"
     assert "env" not in made["spec"]["containers"][0]
+    pod["metadata"]["labels"]["clearml-agent-queue-name"] = "services"
+    stored = dry(control_plane, pod)
+    assert LABEL not in stored["metadata"]["labels"]
+    assert stored["metadata"]["annotations"]["clearml-injector/no-share"] == "services"
 
 
 def test_a_container_that_asks_for_no_gpu_in_words_holds_no_share(lock, control_plane):
@@ -266,35 +270,28 @@ def test_instances_and_slices_pass_where_instances_are_preferred(lock, control_p
             assert sorted(limits_of(made(fraction, node, **none)).values()) == ["0", slices]
 
 
-def test_a_workload_that_alone_asks_for_memory_is_refused(lock, control_plane):
-    found = workload("Deployment", {"clearml-injector/gpu-memory": "4Gi"}, {})
-    with pytest.raises(ApiError, match="gpu-memory is only on the Deployment"):
-        dry(control_plane, found)
-
-
-def in_kais_words():
-    pod = unlabelled_pod("kai")
-    pod["metadata"]["annotations"] = {"gpu-fraction": "0.25", "gpu-fraction-num-devices": "2"}
+def asking_in(limits, **annotations):
+    """An unlabelled pod that asks in words of another system."""
+    pod = unlabelled_pod("foreign")
+    pod["metadata"]["annotations"] = {name.replace("_", "-"): text for name, text in annotations.items()}
+    pod["spec"]["containers"][0]["resources"] = {"limits": limits}
     return pod
 
 
-def in_hamis_words():
-    pod = unlabelled_pod("hami")
-    amounts = {"nvidia.com/gpu": "2", "nvidia.com/gpumem-percentage": "25"}
-    pod["spec"]["containers"][0]["resources"] = {"limits": amounts}
-    return pod
+FOREIGN = {
+    "KAI": asking_in({}, gpu_fraction="0.25", gpu_fraction_num_devices="2"),
+    "HAMi": asking_in({"nvidia.com/gpu": "2", "nvidia.com/gpumem-percentage": "25"}),
+}
 
 
-def test_pods_in_other_systems_words_get_two_quarters_where_a_policy_takes_them(lock, control_plane):
-    for pod in (in_kais_words(), in_hamis_words()):
-        made = dry(control_plane, pod, "lock-foreign")
-        assert made["metadata"]["labels"][LABEL] == "0.250"
-        limits = limits_of(made)
-        assert list(limits.values()) == ["2", "2"]
-        assert all(name.startswith("nvidia.com/gpu-") for name in limits)
-        elsewhere = dry(control_plane, pod)
-        assert LABEL not in elsewhere["metadata"].get("labels", {})
-        assert elsewhere["metadata"].get("annotations") == pod["metadata"].get("annotations")
+@pytest.mark.parametrize("pod", FOREIGN.values(), ids=FOREIGN)
+def test_pods_in_other_systems_words_get_two_quarters_where_a_policy_takes_them(lock, control_plane, pod):
+    made = dry(control_plane, pod, "lock-foreign")
+    assert made["metadata"]["labels"][LABEL] == "0.250"
+    limits = limits_of(made)
+    assert list(limits.values()) == ["2", "2"]
+    assert all(name.startswith("nvidia.com/gpu-") for name in limits)
+    assert LABEL not in dry(control_plane, pod)["metadata"].get("labels", {})
 
 
 def test_the_webhook_is_asked_about_each_of_their_words(lock, control_plane):
@@ -309,15 +306,3 @@ def test_the_webhook_is_asked_about_each_of_their_words(lock, control_plane):
         pod["metadata"]["annotations"] = {annotation: "4096"}
         with pytest.raises(ApiError, match=f"{annotation} (needs|is not|names|is of)"):
             dry(control_plane, pod, "lock-foreign")
-
-
-def test_a_pod_of_a_queue_that_gives_no_share_passes_without_label_and_gpu(lock, control_plane):
-    pod = labelled_pod("controller", "0.500")
-    pod["metadata"]["labels"]["clearml-agent-queue-name"] = "services"
-    pod["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1", "cpu": "1"}}
-    stored = dry(control_plane, pod)
-    assert stored["metadata"]["labels"] == {"clearml-agent-queue-name": "services"}
-    assert stored["metadata"]["annotations"]["clearml-injector/no-share"] == "services"
-    [container] = stored["spec"]["containers"]
-    assert container["resources"] == {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}
-    assert container["env"] == [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
