@@ -1,5 +1,6 @@
 """A whole control plane as one context manager: etcd, API server, scheduler, controllers and KWOK."""
 
+import os
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -84,7 +85,8 @@ class Cluster:
         return self._run("kubectl", f"--cache-dir={self.home.folder / 'kubectl'}", *arguments, stdin=stdin)
 
     def _run(self, program: str, *arguments: str, stdin: str) -> Output:
-        home = {"KUBECONFIG": str(self.kubeconfig), "HOME": str(self.home.folder)}
+        # `kubectl diff` runs the machine's own diff.
+        home = {"KUBECONFIG": str(self.kubeconfig), "HOME": str(self.home.folder), "PATH": os.defpath}
         environment = {**home, **WITHOUT_GARBAGE_COLLECTION}
         return output_of([str(self.home.binaries / program), *arguments], environment, stdin=stdin)
 

@@ -62,25 +62,11 @@ def registered(
     name = config["metadata"]["name"]
     api.create(config)
     try:
-        _until(lambda: probe(api, namespace), works, f"webhook {name} takes effect", seconds)
+        eventually(lambda: works(probe(api, namespace)), f"webhook {name} takes effect", seconds)
         yield
     finally:
         api.delete(KIND, name, api=API)
-        without = f"webhook {name} is out of effect"
-        _until(lambda: probe(api, namespace), lambda outcome: not works(outcome), without, seconds)
-
-
-def _until(ask: Callable[[], Outcome], holds: Callable[[Outcome], bool], what: str, seconds: float) -> None:
-    last: list[Outcome] = []
-
-    def check() -> bool:
-        last[:] = [ask()]
-        return holds(last[0])
-
-    try:
-        eventually(check, what, seconds)
-    except AssertionError as error:
-        raise AssertionError(f"{error}\na labelled pod: {last[0]}") from None
+        eventually(lambda: not works(probe(api, namespace)), f"webhook {name} is out of effect", seconds)
 
 
 def probe(api: Api, namespace: str) -> Outcome:

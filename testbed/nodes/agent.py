@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from testbed.nodes import limit_hook
 from testbed.nodes.sandbox import Sandbox
-from testbed.nvidia import parts
+from testbed.nvidia import library, parts
 from testbed.nvidia.cards import LIMITS_OFFERED, LIMITS_UNKNOWN, Card, NvmlNode, Xid
 from testbed.nvidia.driver_root import LIBRARIES, DriverRoot
 from testbed.process import Process
@@ -242,17 +242,12 @@ case "$1" in {limit_hook.NAME}) exec {limit} "$@";; *) exec {self._hook}.real "$
         server = urlsplit(cluster["cluster"]["server"])
         return {"KUBERNETES_SERVICE_HOST": str(server.hostname), "KUBERNETES_SERVICE_PORT": str(server.port)}
 
-    def start_whole_gpus(self, *uuids: str) -> Process:
-        """Start another device plugin on the node, which offers whole cards as NVIDIA's does."""
-        command = [
-            sys.executable,
-            "-m",
-            "testbed.nodes.whole_gpus",
-            "/var/lib/kubelet/device-plugins",
-            *uuids,
-        ]
-        environment = {**self._environment, "PYTHONPATH": str(CHECKOUT)}
-        return self._sandbox.start("whole-gpus", command, environment)
+    def start_whole_gpu(self, card: Card) -> Process:
+        """Start NVIDIA's own device plugin on the node, which sees one card and offers it whole."""
+        cards = self._folder / "whole"
+        NvmlNode((card,)).write(cards)
+        environment = {**self._environment, **self._driver.environment, library.CARDS: str(cards)}
+        return self._sandbox.start("whole-gpus", [str(self._programs.device_plugin)], environment)
 
     def start_nvidia_dra(self, node: str, kubeconfig: Path) -> Process:
         """Start NVIDIA's own DRA driver on the node, whose cards several claims may take memory of."""

@@ -192,7 +192,7 @@ def half_divided(cluster: RealCluster) -> Iterator[AgentOnNode]:
 
 
 def test_a_card_is_divided_and_the_other_stays_whole_for_another_plugin(cluster, pods, half_divided):
-    whole = half_divided.start_whole_gpus(GPUS[SMALL].uuid)
+    whole = half_divided.start_whole_gpu(GPUS[SMALL])
     try:
         eventually(lambda: allocatable(cluster, "nvidia.com/gpu") == {"nvidia.com/gpu": "1"}, "a card")
         pods.run("share", container(gpu1=4))
@@ -209,7 +209,7 @@ def test_a_card_is_divided_and_the_other_stays_whole_for_another_plugin(cluster,
 def test_a_card_that_another_plugin_offers_too_is_withdrawn_until_it_does_not(cluster, pods):
     agent = cluster.nodes[NODE].agent
     pods.run("before", container(gpu1=1))
-    whole = agent.start_whole_gpus(GPUS[LARGE].uuid)
+    whole = agent.start_whole_gpu(GPUS[LARGE])
     try:
         until_offered(cluster, 8, 0)
         assert "GPU gets no new pods: another plugin has it" in agent.log.read_text()
