@@ -8,9 +8,10 @@ from pathlib import Path
 from types import FrameType
 
 from testbed import binaries
+from testbed.certificate_files import write_tls
 from testbed.chart import elsewhere
 from testbed.cluster import Cluster
-from testbed.controller_process import Controller, asking_webhook, install_crd, write_tls
+from testbed.controller_process import Controller, asking_webhook, install_crd
 from testbed.gpu_nodes import GpuNode
 from testbed.product import COMMAND, POLICIES
 from testbed.registration import OWN_NAMESPACE

@@ -1,13 +1,9 @@
 """A standalone webhook that shows its page, over an inventory of a test's own."""
 
 import json
-import re
-import ssl
 
-import httpx
-
-from testbed.process import WAIT_S, Process, start_on_free_ports
-from testbed.product import COMMAND, GRACE_S, READY_S
+from testbed.process import free_ports
+from testbed.product import POLICIES, Setup, Webhook
 
 
 def node(name, gpus=8, **annotations):
@@ -48,42 +44,18 @@ def pod(  # noqa: PLR0913 - what differs between the tests
     }
 
 
-class Standalone:
+class Standalone(Webhook):
     """The process."""
 
     def __init__(self, folder, *objects):
-        inventory = folder / "inventory.json"
+        inventory, ca_file = folder / "inventory.json", folder / "ca.pem"
         inventory.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
-        self._command = [COMMAND, "webhook", "--self-signed", "--stop-delay=0", "--port=0"]
-        self._ca_file = folder / "ca.pem"
-        self._command += [f"--ca-file={self._ca_file}", f"--inventory={inventory}"]
-        self.log = folder / "webhook.log"
-        self.process, self._ports = start_on_free_ports(1, self._start, self._serves, READY_S)
-
-    def _start(self, ports):
-        self.log.write_text("")
-        return Process([*self._command, f"--page-port={ports[0]}"], self.log, grace_s=GRACE_S)
-
-    def _serves(self, _ports):
-        return re.search(r'"event":"serving"', self.log.read_text()) is not None
-
-    @property
-    def page(self):
-        """Its address."""
-        return f"http://localhost:{self._ports[0]}/"
+        [page_port] = free_ports(1)
+        self.page = f"http://localhost:{page_port}/"
+        options = ["--self-signed", f"--ca-file={ca_file}", f"--page-port={page_port}"]
+        super().__init__(Setup(POLICIES, inventory), folder, options, ca_file)
 
     def review(self, review):
         """Its answer to a review."""
-        [line] = [line for line in self.log.read_text().splitlines() if '"event":"serving"' in line]
-        url = f"https://localhost:{json.loads(line)['port']}/mutate"
-        trust = ssl.create_default_context(cafile=str(self._ca_file))
-        return httpx.post(url, json=review, verify=trust, trust_env=False, timeout=WAIT_S).json()["response"]
-
-    def stop(self):
-        """End it."""
-        self.process.stop()
-
-    def start_again(self):
-        """Start it on the port that it had."""
-        self.process = self._start(self._ports)
-        self.process.until_ready(lambda: self._serves(self._ports), READY_S)
+        with self.relay() as ask:
+            return json.loads(ask(json.dumps(review).encode()))["response"]

@@ -135,7 +135,7 @@ class AgentOnNode:
         self._toolkit.mkdir(exist_ok=True)
         shutil.copy(self._programs.ctk, self._toolkit)
         # In a user namespace a hook runs as a user who sees nothing of root's folders.
-        shutil.copy(self._programs.hook, f"{self._hook}.real")
+        shutil.copy(self._programs.folder / "nvidia-cdi-hook", f"{self._hook}.real")
         limit = shlex.join([sys.executable, "-S", limit_hook.__file__, str(self._folder / "limits")])
         self._hook.write_text(
             f"""#!/bin/sh
@@ -189,7 +189,7 @@ case "$1" in {limit_hook.NAME}) exec {limit} "$@";; *) exec {self._hook}.real "$
         file = self._folder / "features"
         once = "--oneshot", "--use-node-feature-api=false", "--no-timestamp", "--machine-type-file=/dev/null"
         where = f"--output-file={file}", f"--driver-root-ctr-path={self._driver.folder}"
-        program = str(self._programs.feature_discovery)
+        program = str(self._programs.folder / "gpu-feature-discovery")
         self._sandbox.check(program, *once, *where, environment=self._driver.environment)
         return dict(line.split("=", 1) for line in file.read_text().splitlines())
 
@@ -198,7 +198,7 @@ case "$1" in {limit_hook.NAME}) exec {limit} "$@";; *) exec {self._hook}.real "$
         libraries = f"{OPERATORS_DRIVER}/{LIBRARIES}"
         return [
             *("/bin/busybox", "chroot", "/host", "/usr/bin/env", f"LD_LIBRARY_PATH={libraries}"),
-            str(self._programs.device_plugin),
+            str(self._programs.folder / "nvidia-device-plugin"),
             "--device-list-strategy=cdi-cri",
             f"--nvidia-driver-root={OPERATORS_DRIVER}",
             f"--driver-root-ctr-path={OPERATORS_DRIVER}",
@@ -247,12 +247,14 @@ case "$1" in {limit_hook.NAME}) exec {limit} "$@";; *) exec {self._hook}.real "$
         cards = self._folder / "whole"
         NvmlNode((card,)).write(cards)
         environment = {**self._environment, **self._driver.environment, library.CARDS: str(cards)}
-        return self._sandbox.start("whole-gpus", [str(self._programs.device_plugin)], environment)
+        return self._sandbox.start(
+            "whole-gpus", [str(self._programs.folder / "nvidia-device-plugin")], environment
+        )
 
     def start_nvidia_dra(self, node: str, kubeconfig: Path) -> Process:
         """Start NVIDIA's own DRA driver on the node, whose cards several claims may take memory of."""
         command = [
-            str(self._programs.dra_driver),
+            str(self._programs.folder / "gpu-kubelet-plugin"),
             *(f"--kubeconfig={kubeconfig}", f"--node-name={node}", "--image-name=unused"),
             f"--nvidia-driver-root={self._driver.folder}",
             f"--container-driver-root={self._driver.folder}",

@@ -43,26 +43,6 @@ class NvidiaParts:
         """Writes CDI specifications."""
         return self.folder / "nvidia-ctk"
 
-    @property
-    def hook(self) -> Path:
-        """Is named by those, and run by a container runtime."""
-        return self.folder / "nvidia-cdi-hook"
-
-    @property
-    def device_plugin(self) -> Path:
-        """Offers `nvidia.com/gpu` to a kubelet."""
-        return self.folder / "nvidia-device-plugin"
-
-    @property
-    def feature_discovery(self) -> Path:
-        """Writes the labels of a node with GPUs."""
-        return self.folder / "gpu-feature-discovery"
-
-    @property
-    def dra_driver(self) -> Path:
-        """Offers cards by Dynamic Resource Allocation."""
-        return self.folder / "gpu-kubelet-plugin"
-
     def generate_cards(self, driver: DriverRoot, vendor: str, output: Path, hook: Path) -> None:
         """Have the toolkit write a CDI specification with a device for each card, by uuid."""
         self._generate(driver, output, hook, "--mode=nvml", f"--vendor={vendor}")

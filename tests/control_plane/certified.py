@@ -13,11 +13,11 @@ import pytest
 from testbed import plain_http
 from testbed.api import Api
 from testbed.balancer import Balancer
-from testbed.controller_process import SHORT_LEASE, ControllerSetup, install_crd
+from testbed.controller_process import SHORT_LEASE, install_crd
 from testbed.gpu_nodes import GpuNode
 from testbed.mounts import SecretMounts
 from testbed.process import Process, eventually, free_ports
-from testbed.product import COMMAND, GRACE_S, POLICIES, decides
+from testbed.product import COMMAND, GRACE_S, POLICIES, Setup, decides
 from testbed.registration import API, KIND, configuration, probe
 
 NAME = "rotating"
@@ -43,7 +43,7 @@ class Installation:
     folder: Path
 
     def start_webhook(self, number: int) -> Process:
-        setup = ControllerSetup(POLICIES, f"https://localhost:{self.ports[2][0]}")
+        setup = Setup(POLICIES, controller=f"https://localhost:{self.ports[2][0]}")
         port, health_port = self.ports[number]
         options = [f"--port={port}", f"--health-port={health_port}", f"--tls-dir={self.mounts[number]}"]
         more = ["--require-injected-ca", "--stop-delay=0"]

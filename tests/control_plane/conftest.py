@@ -16,16 +16,11 @@ from cli.app import app
 from testbed import binaries
 from testbed.admission_server import AdmissionServer
 from testbed.api import Object
+from testbed.certificate_files import write_tls
 from testbed.chart import RELEASE, Helm
 from testbed.cluster import Cluster
 from testbed.command import Output
-from testbed.controller_process import (
-    SHORT_LEASE,
-    Controller,
-    install_crd,
-    registered_webhook,
-    write_tls,
-)
+from testbed.controller_process import SHORT_LEASE, Controller, install_crd, registered_webhook
 from testbed.gpu_nodes import GpuNode, schedulable
 from testbed.preloaded import preloaded
 from testbed.process import eventually, tail

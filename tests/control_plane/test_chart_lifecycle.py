@@ -50,8 +50,8 @@ def inject_ca(api):
 
 def drift(control_plane, manifest):
     """What applying the same objects again would change, as a GitOps tool shows it."""
-    how = ("--server-side", "--force-conflicts", "--field-manager=helm")
-    found = control_plane.kubectl("diff", *how, "--filename=-", stdin=manifest)
+    how = ("--server-side", "--force-conflicts", "--filename=-")
+    found = control_plane.kubectl("diff", *how, stdin=manifest)
     return found.stdout + found.stderr
 
 

@@ -7,7 +7,8 @@ import subprocess
 import pytest
 
 from testbed.api import ApiError
-from testbed.controller_process import Controller, gpu_ledger, install_crd, write_tls
+from testbed.certificate_files import write_tls
+from testbed.controller_process import Controller, gpu_ledger, install_crd
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
 from testbed.product import COMMAND

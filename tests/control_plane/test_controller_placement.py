@@ -8,13 +8,8 @@ import httpx
 import pytest
 
 from testbed.api import ApiError
-from testbed.controller_process import (
-    DEGRADED,
-    client_context,
-    is_placed_by_controller,
-    registered_webhook,
-    write_tls,
-)
+from testbed.certificate_files import write_tls
+from testbed.controller_process import DEGRADED, client_context, is_placed_by_controller, registered_webhook
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
 from testbed.registration import labelled_pod

@@ -6,7 +6,8 @@ from threading import Event, Thread
 import pytest
 
 from testbed.api import ApiError
-from testbed.controller_process import SHORT_LEASE, Controller, install_crd, write_tls
+from testbed.certificate_files import write_tls
+from testbed.controller_process import SHORT_LEASE, Controller, install_crd
 from testbed.gpu_nodes import schedulable
 from testbed.mig_manager import MigManagerStandIn, gpu_node_labels
 from testbed.process import eventually

@@ -9,7 +9,7 @@ import httpx
 from controller.options import ControllerOptions
 from controller.process import ControllerProcess
 from testbed import plain_http
-from testbed.controller_process import write_tls
+from testbed.certificate_files import write_tls
 from testbed.process import POLL_S, WAIT_S
 from tests.cluster.fake_api import FakeApi, forever, refusal, reply, watch
 from tests.cluster.fake_lease import FakeLease

@@ -98,7 +98,8 @@ def test_an_ephemeral_container_keeps_what_harms_nobody(injected, control_plane,
     more = {"volumeMounts": mounts, "securityContext": context}
     debug(control_plane.api, namespace, "injected", [VOID], **more)
     made = debug(control_plane.api, namespace, "injected", [VOID], "second")
-    assert [each.get("volumeMounts") for each in made["spec"]["ephemeralContainers"]] == [mounts, None]
+    found = {each["name"]: each.get("volumeMounts") for each in made["spec"]["ephemeralContainers"]}
+    assert found == {"debug": mounts, "second": None}
 
 
 def test_a_large_pod_is_within_what_the_api_server_computes(lock, control_plane, namespace):
