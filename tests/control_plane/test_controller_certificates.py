@@ -34,9 +34,11 @@ def test_from_empty_secrets_to_a_webhook_that_openssl_and_the_api_server_trust(
     tls = installation.secret("tls")
     for name, content in tls.items():
         (tmp_path / name).write_bytes(content)
-    verify = ["openssl", "verify", "-x509_strict", "-purpose", "sslserver", "-CAfile", "ca.crt"]
-    for service in (f"{NAME}-webhook", f"{NAME}-controller"):
-        command = [*verify, "-verify_hostname", f"{service}.{installation.namespace}.svc", "tls.crt"]
+    verify = ["openssl", "verify", "-x509_strict", "-CAfile", "ca.crt"]
+    names = [f"{NAME}-{each}.{installation.namespace}.svc" for each in ("webhook", "controller")]
+    checks = [["sslserver", "-verify_hostname", name] for name in names]
+    for check in [*checks, ["sslserver", "-verify_ip", "127.0.0.1"], ["sslclient"]]:
+        command = [*verify, "-purpose", *check, "tls.crt"]
         ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert (ended.returncode, ended.stdout) == (0, "tls.crt: OK\n"), ended.stderr
     [authority] = readable_authorities(installation.bundle())
