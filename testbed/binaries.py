@@ -78,12 +78,5 @@ def _make(binary: Binary, release: Release, target: Path) -> None:
     building.go("build", *flags, binary.package, folder=MODULE)
 
 
-def main() -> None:
-    """Build everything and print where it lies."""
-    if reason := go_missing():
-        raise SystemExit(reason)
-    building.say(str(build(building.say)))
-
-
 if __name__ == "__main__":
-    main()
+    building.command(go_missing, build)

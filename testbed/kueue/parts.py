@@ -50,12 +50,5 @@ def _manifests(target: Path) -> None:
 MAKERS = {MANIFESTS: _manifests, MANAGER: _manager}
 
 
-def main() -> None:
-    """Build everything and print where it lies."""
-    if reason := go_missing():
-        raise SystemExit(reason)
-    building.say(str(build(building.say)))
-
-
 if __name__ == "__main__":
-    main()
+    building.command(go_missing, build)

@@ -97,12 +97,5 @@ def _make(target: Path) -> None:
     building.go("build", *flags, path + target.name, folder=MODULES / module, CGO_ENABLED="1")
 
 
-def main() -> None:
-    """Build everything and print where it lies."""
-    if reason := why_not():
-        raise SystemExit(reason)
-    building.say(str(build(building.say).folder))
-
-
 if __name__ == "__main__":
-    main()
+    building.command(why_not, lambda say: build(say).folder)

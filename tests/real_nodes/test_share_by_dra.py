@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from typer.testing import CliRunner
 
+from cli.app import app
 from kube.dra import CLAIM_NAME
 from kube.names import GPU_NODES_PATH
 from testbed.api import Object
@@ -24,12 +26,13 @@ from tests.real_nodes.agent_pods import GPUS, NODE, agent_cluster
 from tests.real_nodes.claimed_pods import ClaimedPods, consumed
 from tests.real_nodes.installation import READY_S, VALUES, Installation
 from tests.real_nodes.pods import LIMIT, WORK, inside, labelled
-from tests.real_nodes.use import MEASURED_S, run
 
 POLICY = {
     "memory": {"allowed": True},
     "fractions": {"1.000": 8, "0.875": 7, "0.625": 5, "0.500": 4, "0.125": 1},
 }
+MEASURED_S = 200
+"""The agent measures every 15 s; a machine may be busy with much else."""
 ASK = "import urllib.request as r; print(r.urlopen('http://{}:9082/metrics').read().decode())"
 SIZES = {"/dev/nvidia0": 40960, "/dev/nvidia1": 81920}
 
@@ -61,6 +64,13 @@ def pods(installation: Installation, cluster: RealCluster) -> Iterator[ClaimedPo
     pods = ClaimedPods(cluster)
     yield pods
     pods.delete_all()
+
+
+def run(cluster: RealCluster, *arguments: str) -> str:
+    """What a command of the product prints."""
+    ended = CliRunner().invoke(app, [*arguments, "--kubeconfig", str(cluster.kubeconfig)])
+    assert ended.exit_code == 0, ended.output
+    return ended.stdout
 
 
 def pid_of(cluster: RealCluster, pod: Object) -> int:

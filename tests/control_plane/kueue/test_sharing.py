@@ -1,17 +1,12 @@
-"""Cohorts, preemption and many pods: webhook, ledger and second lock go along with Kueue."""
-
-import json
+"""Cohorts, preemption and many pods: webhook and ledger go along with Kueue."""
 
 import pytest
 
 from testbed.api import ApiError
-from testbed.chart import Helm
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
-from tests.control_plane.admission_policies.support import lock_in_effect
 from tests.control_plane.kueue.support import is_gated
 
-pytestmark = pytest.mark.usefixtures("lock")
 PRIORITY = "scheduling.k8s.io/v1"
 
 
@@ -30,22 +25,6 @@ def urgent(control_plane):
     control_plane.api.call("POST", path, made)
     yield "urgent"
     control_plane.api.call("DELETE", f"{path}/urgent")
-
-
-@pytest.fixture
-def lock(control_plane, own_namespace, tmp_path):
-    """The chart's second lock, without its webhook, which is the test's own."""
-    rendered = Helm(control_plane, tmp_path).rendered({})
-    kinds = ("ServiceAccount", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
-    chosen = [each for each in rendered if each["kind"] in kinds]
-    file = tmp_path / "lock.json"
-    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": chosen}))
-    where = (f"--filename={file}", f"--namespace={own_namespace}")
-    assert control_plane.kubectl("apply", *where).code == 0
-    eventually(lambda: lock_in_effect(control_plane.api), "the lock is in effect")
-    yield
-    assert control_plane.kubectl("delete", "--ignore-not-found", *where).code == 0
-    eventually(lambda: not lock_in_effect(control_plane.api), "the lock is out of effect")
 
 
 PREEMPT = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
