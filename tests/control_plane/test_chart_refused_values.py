@@ -14,13 +14,10 @@ BY_SCHEMA = [
     ("webhook: {replicas: two}", "at '/webhook/replicas': got string, want integer"),
     ("tls: {mode: auto}", "at '/tls/mode': value must be one of 'self-managed', 'cert-manager', "),
     ("policies: {default: {limitr: none}}", "at '/policies/default': additional properties 'limitr' not"),
-    ("policies: {default: {resources: {mode: shared}}}", "/policies/default/resources/mode"),
-    ("policies: {default: {fractions: {'0.500': '4'}}}", "got string, want integer"),
     ("queues: {half: {maxPods: 3}}", "at '/queues/half': additional properties 'maxPods' not allowed"),
     (LABELLED % "0.5", "labels/clearml-injector~1fraction': got number, want string"),
     ("controller: {pageLinks: {Grafana: 'javascript:alert(1)'}}", "pageLinks"),
     ("agent: {enabled: true, divide: ['0,1']}", "'0,1' does not match pattern"),
-    ("limiters: {hami-core: {extends: hami-core, env: {A: b}}}", "env"),
 ]
 AT_ODDS = [
     (LABELLED % "half", '"half" is not allowed'),

@@ -1,7 +1,11 @@
 """Mode dra on a real control plane: the scheduler counts, on ResourceSlices as the agent writes them."""
 
+import os
+import signal
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 
@@ -201,3 +205,31 @@ def test_a_gpu_ledger_and_the_event_of_a_pod_that_waits_show_what_is_free_of_car
     )
     api.delete("Pod", "holder", namespace)
     eventually(lambda: "late" in running(control_plane, namespace), "it follows")
+
+
+def test_a_pod_whose_template_is_deleted_before_its_claim_is_made_runs(
+    control_plane, namespace, offer, webhook
+):
+    offer([81920])
+    create(control_plane, namespace, ["first"])
+    eventually(lambda: running(control_plane, namespace) == {"first"}, "the first has its claim")
+    [manager] = [each for each in control_plane.processes if each.log.stem == "kube-controller-manager"]
+    with paused(manager.pid):
+        create(control_plane, namespace, ["second"])
+        [template] = templates(control_plane, namespace)
+        uid, name = template["metadata"]["uid"], template["metadata"]["name"]
+        control_plane.api.delete("ResourceClaimTemplate", name, namespace, API)
+        assert len(control_plane.api.list("ResourceClaim", namespace, API)) == 1, "it has no claim"
+    eventually(lambda: running(control_plane, namespace) == {"first", "second"}, "both run")
+    [again] = templates(control_plane, namespace)
+    assert (again["metadata"]["name"], again["metadata"]["uid"] != uid) == (name, True)
+
+
+@contextmanager
+def paused(pid: int) -> Iterator[None]:
+    """Stop a process for a while."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)

@@ -100,18 +100,6 @@ def test_the_driver_holds_a_containers_own_group_from_before_its_start_to_its_en
     eventually(lambda: not driver_limits.driver_limits(), "no group is left")
 
 
-def test_a_container_starts_again_with_its_limit_though_somebody_cleaned_the_agents_folder(
-    cluster, pods, driver_limits
-):
-    pods.run("held", container(gpu0=3), restartPolicy="Always")
-    cluster.nodes[NODE].sandbox.check("rm", "-r", str(driver_limits.limit_files))
-    kill_main(cluster, pods, "held")
-    eventually(lambda: restarts(pods, "held") and running_again(pods, "held"), "it runs again")
-    [container_id] = [each["containerID"] for each in pods.status("held")["containerStatuses"]]
-    identity, limits = container_id.removeprefix("containerd://"), driver_limits.driver_limits()
-    assert [each["mib"] for each in limits if identity in each["group"]] == [15360]
-
-
 def test_the_kubelet_starts_again(cluster, pods):
     agent = cluster.nodes[NODE].agent
     pods.run("before", container(gpu0=5))
@@ -289,22 +277,6 @@ def is_limited(pods: Pods, name: str, limit: str) -> None:
     assert pods.inside(name, "sh", "-c", "ls /dev/nvidia[0-9]").split() == ["/dev/nvidia0"]
     assert pods.inside(name, "cat", "/etc/ld.so.preload") == "/usr/local/vgpu/libvgpu.so\n"
     assert "stand-in" in pods.inside(name, "cat", "/usr/local/vgpu/libvgpu.so")
-
-
-def test_a_container_that_starts_again_by_its_own_rule_keeps_its_limit(pods):
-    once = "test -e /kept/was-here && sleep 3600; touch /kept/was-here; exit 42"
-    ended = {"operator": "In", "values": [42]}
-    asks = {
-        **container(command=once, gpu0=2),
-        "restartPolicy": "Never",
-        "restartPolicyRules": [{"action": "Restart", "exitCodes": ended}],
-        "volumeMounts": [{"name": "kept", "mountPath": "/kept"}],
-    }
-    pods.create("again", asks, volumes=[{"name": "kept", "emptyDir": {}}])
-    eventually(lambda: pods.status("again").get("containerStatuses") and restarts(pods, "again"), "again")
-    eventually(lambda: running_again(pods, "again"), "it runs again")
-    is_limited(pods, "again", "10240m")
-    assert pods.held() == {("again", "nvidia.com/gpu-0"): 2}
 
 
 def test_a_pod_in_a_user_namespace_is_limited_as_any_other(pods):

@@ -79,18 +79,16 @@ def delete_leader(installation, cluster):
     eventually(lambda: installation.leader().uid != leader.uid, "another one leads")
 
 
-def restart_kubelet(installation, cluster):
-    for node in cluster.nodes.values():
-        node.restart_kubelet()
-    for name in cluster.nodes:
-        eventually(lambda name=name: cluster.is_ready(name), f"{name} is ready")
+def restart(what):
+    """Restart a program of every node."""
 
+    def fault(installation, cluster):
+        for node in cluster.nodes.values():
+            getattr(node, f"restart_{what}")()
+        for name in cluster.nodes:
+            eventually(lambda name=name: cluster.is_ready(name), f"{name} is ready")
 
-def restart_containerd(installation, cluster):
-    for node in cluster.nodes.values():
-        node.restart_containerd()
-    for name in cluster.nodes:
-        eventually(lambda name=name: cluster.is_ready(name), f"{name} is ready")
+    return fault
 
 
 def drain(installation, cluster):
@@ -110,8 +108,8 @@ GENTLE = {
     "node drained": drain,
     "leader killed": kill_leader,
     "leader deleted": delete_leader,
-    "kubelets restarted": restart_kubelet,
-    "containerd restarted": restart_containerd,
+    "kubelets restarted": restart("kubelet"),
+    "containerd restarted": restart("containerd"),
     "both updated": roll,
 }
 SUDDEN = {"webhook killed": kill_webhook, "node rebooted": reboot}
