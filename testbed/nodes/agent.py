@@ -114,11 +114,6 @@ class AgentOnNode:
         self._driver.write(self._node)
         self._sandbox.check(*(("touch",) if offered else ("rm", "-f")), CONTROLLERS)
 
-    @property
-    def limit_files(self) -> Path:
-        """Where the agent's hook finds the limits of shares."""
-        return self._folder / "driver-limits"
-
     def driver_limits(self) -> list[Mapping[str, Any]]:
         """Return what the driver holds to GPU memory, by time: `group`, `uuid`, `mib`, `requested`.
 
