@@ -8,11 +8,11 @@ from typing import Any
 
 from testbed import plain_http
 from testbed.api import Object
-from testbed.certificate_files import write_tls
 from testbed.cluster import Cluster
 from testbed.components import READY_S, write_kubeconfig
 from testbed.kubernetes_version import HAS_RESOURCE_CLAIMS
 from testbed.kueue import manifests
+from testbed.kueue.certificates import Pair, make_pairs
 from testbed.kueue.parts import MANAGER, MANIFESTS
 from testbed.process import Process, start_on_free_ports
 
@@ -39,14 +39,17 @@ def kueue(cluster: Cluster, parts: Path, folder: Path, settings: Mapping[str, An
         ProcessError: It did not get ready.
         AssertionError: A manifest was refused.
     """
-    ca_pem = (write_tls(folder) / "ca.crt").read_bytes()
-    _apply(cluster, [*manifests.permissions(parts / MANIFESTS)])
+    authority, leaf = make_pairs(f"{manifests.SERVICE}.{manifests.NAMESPACE}.svc")
+    (folder / "tls.crt").write_bytes(leaf.certificate)
+    (folder / "tls.key").write_bytes(leaf.key)
+    (folder / "ca.crt").write_bytes(authority.certificate)
+    _apply(cluster, [*manifests.permissions(parts / MANIFESTS), manifests.secret(authority, leaf)])
     kubeconfig = folder / "kubeconfig"
     write_kubeconfig(cluster.home, cluster.url, kubeconfig, token=_token(cluster))
     installed: list[Object] = []
 
     def start(ports: list[int]) -> Process:
-        installed[:] = _at_port(parts / MANIFESTS, ports[0], ca_pem)
+        installed[:] = _at_port(parts / MANIFESTS, ports[0], authority)
         _apply(cluster, installed)
         config = folder / "config.json"
         config.write_text(json.dumps(_configuration(folder, ports, settings)))
@@ -61,12 +64,13 @@ def kueue(cluster: Cluster, parts: Path, folder: Path, settings: Mapping[str, An
             _take_away(cluster, installed)
 
 
-def _at_port(folder: Path, port: int, ca_pem: bytes) -> list[Object]:
+def _at_port(folder: Path, port: int, authority: Pair) -> list[Object]:
     url = f"https://127.0.0.1:{port}"
-    return [*manifests.crds(folder, url, ca_pem), *manifests.webhooks(folder, url, ca_pem)]
+    return [*manifests.crds(folder, url, authority), *manifests.webhooks(folder, url, authority)]
 
 
 def _configuration(folder: Path, ports: list[int], settings: Mapping[str, Any]) -> Object:
+    certificate = {"webhookServiceName": manifests.SERVICE, "webhookSecretName": manifests.SECRET}
     return {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "kind": "Configuration",
@@ -77,7 +81,7 @@ def _configuration(folder: Path, ports: list[int], settings: Mapping[str, Any]) 
         "metrics": {"bindAddress": "0"},
         "leaderElection": {"leaderElect": False},
         "clientConnection": {"qps": 500, "burst": 1000},
-        "internalCertManagement": {"enable": False},
+        "internalCertManagement": {"enable": True, **certificate},
         "featureGates": FEATURE_GATES | settings.get("featureGates", {}),
     }
 
