@@ -7,7 +7,7 @@ from testbed import image
 from testbed.nodes import parts, sandbox
 from testbed.nodes.agent import chart_values
 from testbed.nodes.cluster import RealCluster
-from testbed.nodes.node import SOCKET
+from testbed.nodes.node import SOCKET, Equipment
 from testbed.nodes.stub_images import LIMITER, WORKLOAD
 from testbed.nvidia import parts as nvidia_parts
 from testbed.nvidia.cards import Card
@@ -64,9 +64,8 @@ def _run(built: Path) -> None:
     nvidia_parts.build(say)
     say("nodes: building the image of this checkout, where it has changed ...")
     archive = image.archive()
-    with RealCluster(
-        built, node_parts, archives=[archive], agent_gpus=GPUS, agent_from_chart=True
-    ) as cluster:
+    has = Equipment(GPUS, agent_from_chart=True)
+    with RealCluster(built, node_parts, archives=[archive], each=has) as cluster:
         folder = cluster.home.folder
         values, pod = folder / "values.json", folder / "pod.json"
         values.write_text(json.dumps(VALUES))

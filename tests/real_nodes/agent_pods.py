@@ -11,6 +11,7 @@ from testbed.api import Object
 from testbed.nodes import parts
 from testbed.nodes.cluster import RealCluster
 from testbed.nodes.layout import PLAIN, Layout
+from testbed.nodes.node import Equipment
 from testbed.nodes.stub_images import WORKLOAD
 from testbed.nvidia import parts as nvidia_parts
 from testbed.nvidia.cards import Card
@@ -47,16 +48,8 @@ def agent_cluster(  # noqa: PLR0913 what a node may differ in
     nvidia_parts.build(say)
     before = pytestconfig.stash.get(CLUSTER, None)
     archives = [image] if image is not None else []
-    with RealCluster(
-        built,
-        node_parts,
-        nodes=1,
-        archives=archives,
-        agent_gpus=gpus,
-        agent_from_chart=image is not None,
-        agent_by_dra=by_dra,
-        layout=layout,
-    ) as cluster:
+    has = Equipment(gpus, agent_from_chart=image is not None, agent_by_dra=by_dra, layout=layout)
+    with RealCluster(built, node_parts, nodes=1, archives=archives, each=has) as cluster:
         pytestconfig.stash[CLUSTER] = cluster
         yield cluster
         pytestconfig.stash[CLUSTER] = before
