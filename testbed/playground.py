@@ -8,6 +8,7 @@ from pathlib import Path
 from types import FrameType
 
 from testbed import binaries
+from testbed.building import say
 from testbed.certificate_files import write_tls
 from testbed.chart import elsewhere
 from testbed.cluster import Cluster
@@ -64,11 +65,6 @@ def until_interrupted(run: Callable[[Path], None]) -> None:
         run(binaries.build(say))
     except KeyboardInterrupt:
         say("taken down")
-
-
-def say(line: str) -> None:
-    """Print at once, also into a pipe."""
-    print(line, flush=True)  # noqa: T201 - a command's output
 
 
 def _run(built: Path) -> None:

@@ -217,15 +217,6 @@ def test_a_pattern_that_comes_with_a_link_never_holds_up_the_page(page_of, open_
     tab.wait_for_selector("#shown:text-is('0 of 1 nodes')")
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-def test_the_eight_gpus_of_a_node_stand_in_one_line(webhook, open_page, width):
-    tab = open_page(webhook.page, viewport={"width": width, "height": 900}).tab
-    tab.wait_for_selector(LIVE)
-    boxes = [cell(tab, "a100-0", index).bounding_box() for index in range(8)]
-    assert len({box["y"] for box in boxes}) == 1
-    assert max(box["x"] + box["width"] for box in boxes) <= width
-
-
 def test_everything_comes_from_the_page_s_own_server(webhook, open_page):
     opened = open_page(webhook.page)
     opened.tab.wait_for_selector(LIVE)

@@ -171,19 +171,13 @@ class Registered:
         return [review for review in self.reviews if is_real(review, kind)]
 
     def explain(self, review: Object) -> Object:
-        """What `explain` makes of a review, given what the webhook was given."""
-        return explain(self.product.setup, review)
-
-
-def explain(setup: Setup, review: Object) -> Object:
-    """What `fraction-injector explain` makes of an AdmissionReview; in this process, which loads it once."""
-    ended = CliRunner().invoke(
-        app, ["explain", *setup.options, "--output=json", "-"], input=json.dumps(review)
-    )
-    assert ended.stderr == ""
-    explanation: Object = json.loads(ended.stdout)[0]
-    assert ended.exit_code == (0 if explanation["allowed"] else 1)
-    return explanation
+        """What `explain` makes of a review, given what the webhook was given, in a process that loads it once."""
+        options = [*self.product.setup.options, "--output=json", "-"]
+        ended = CliRunner().invoke(app, ["explain", *options], input=json.dumps(review))
+        assert ended.stderr == ""
+        explanation: Object = json.loads(ended.stdout)[0]
+        assert ended.exit_code == (0 if explanation["allowed"] else 1)
+        return explanation
 
 
 def is_real(review: Object, kind: str) -> bool:

@@ -47,7 +47,7 @@ def cert_manager(control_plane, tmp_path_factory):
 
 @pytest.mark.parametrize("name", CI)
 def test_the_api_server_accepts_every_object(helm, cert_manager, kubectl, namespace, name):
-    # The test's pod is refused until its service account is there; test_chart_test runs it.
+    # The test's pod is refused until its service account is there; test_doctor.py runs it.
     options = (f"--namespace={namespace}", f"--values={CI[name]}", "--skip-tests")
     rendered = helm.run("template", RELEASE, str(CHART), *options)
     assert (rendered.code, rendered.stderr) == (0, "")

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any, Self
 
 from testbed.api import Api, ApiError, Object
-from testbed.nodes.stub_images import WORKLOAD
 from testbed.registration import LABEL
+from tests.real_nodes.pods import labelled
 
 PERIOD_S = 1.0
 LIFE_S = 6
@@ -28,24 +28,10 @@ class Creation:
 
 def task(name: str, fraction: str = "0.125", command: str = "sleep 3600", **spec: Any) -> Object:
     """A labelled pod that runs on these nodes."""
-    container = {
-        "name": name,
-        "image": WORKLOAD,
-        "imagePullPolicy": "Never",
-        "command": ["sh", "-c", command],
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": {LABEL: fraction, "created-by": "load"}},
-        "spec": {
-            "restartPolicy": "Never",
-            "terminationGracePeriodSeconds": 1,
-            "automountServiceAccountToken": False,
-            "containers": [container],
-            **spec,
-        },
-    }
+    made = labelled(name, fraction, name=name, command=["sh", "-c", command])
+    made["metadata"]["labels"]["created-by"] = "load"
+    made["spec"] |= {"restartPolicy": "Never", "automountServiceAccountToken": False, **spec}
+    return made
 
 
 def plain(name: str) -> Object:

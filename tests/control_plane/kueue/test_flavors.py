@@ -74,3 +74,14 @@ def test_pods_of_a_job_are_placed_in_the_flavor_that_kueue_chose(small_and_large
     team.api.create(job, team.namespace)
     eventually(lambda: len(team.running()) == 2, "as many run as the flavor's nodes hold")
     assert {pod["spec"]["nodeSelector"]["pool"] for pod in team.api.list("Pod", team.namespace)} == {"small"}
+
+
+def test_a_pod_on_an_index_without_a_line_in_the_pages_configuration_waits(nodes, webhook, team):
+    gpus = 5
+    nodes(GpuNode(gpus=gpus))
+    webhook()
+    queue = team.queue(8 * gpus)
+    for number in range(gpus):
+        team.pod(f"pod-{number}", queue, "0.875")
+    [name] = eventually(lambda: len(team.running()) == gpus - 1 and team.waiting(), "all others run")
+    eventually(lambda: f"nvidia.com/gpu-{gpus - 1} unavailable" in team.why_not(name), "Kueue says why")
