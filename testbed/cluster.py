@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from testbed import components
-from testbed.api import Api, ApiError
+from testbed.api import Api
 from testbed.command import WITHOUT_GARBAGE_COLLECTION, Output, output_of
 from testbed.components import ADMIN_TOKEN, Home
 from testbed.process import Process, eventually
@@ -68,11 +68,7 @@ class Cluster:
 
     def takes_pods(self, namespace: str) -> bool:
         """Whether a namespace has the service account without which no pod may be created."""
-        try:
-            self.api.get("ServiceAccount", "default", namespace)
-        except ApiError:
-            return False
-        return True
+        return self.api.exists("ServiceAccount", "default", namespace)
 
     def create_namespace(self, name: str, labels: Mapping[str, str] | None = None) -> None:
         """Create a namespace and wait until it takes pods."""

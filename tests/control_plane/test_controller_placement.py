@@ -7,7 +7,6 @@ from functools import partial
 import httpx
 import pytest
 
-from testbed.api import ApiError
 from testbed.certificate_files import write_tls
 from testbed.controller_process import DEGRADED, client_context, is_placed_by_controller, registered_webhook
 from testbed.gpu_nodes import GpuNode
@@ -25,14 +24,9 @@ def degraded(webhook):
 
 def create(control_plane, namespace, names, fraction="0.125", **spec):
     """Create labelled pods; give the names of those that were refused, with the words."""
-    refused = {}
-    for name in names:
-        try:
-            pod = labelled_pod(name, fraction, terminationGracePeriodSeconds=0, **spec)
-            control_plane.api.create(pod, namespace)
-        except ApiError as error:
-            refused[name] = str(error)
-    return refused
+    pods = {name: labelled_pod(name, fraction, terminationGracePeriodSeconds=0, **spec) for name in names}
+    said = {name: control_plane.api.refusal(pods[name], namespace, dry_run=False) for name in names}
+    return {name: text for name, text in said.items() if text}
 
 
 def bound(control_plane, namespace):

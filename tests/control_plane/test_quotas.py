@@ -2,7 +2,6 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from testbed.api import ApiError
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
 from testbed.registration import labelled_pod
@@ -24,11 +23,7 @@ def test_parallel_copies_of_an_injected_pod_stay_within_the_quota(nodes, namespa
     stored = api.create(labelled_pod("first", "0.125"), namespace)
 
     def refusal(pod):
-        try:
-            api.create(pod, namespace)
-        except ApiError as error:
-            return str(error)
-        return ""
+        return api.refusal(pod, namespace, dry_run=False)
 
     with ThreadPoolExecutor(CLIENTS) as clients:
         copies = [copy_of(stored, f"copy-{number}") for number in range(COPIES)]

@@ -38,14 +38,10 @@ def held_slices(cluster: RealCluster) -> Held | str:
 
 def until_true(cluster: RealCluster, residents: int) -> None:
     """Wait until ledger and kubelets say the same, of that many pods that stay."""
-    last: list[Held | str] = ["nothing asked yet", "nothing asked yet"]
 
     def equal() -> bool:
-        last[:] = [published(cluster), held_slices(cluster)]
-        return last[0] == last[1] and len(last[0]) == residents
+        held = published(cluster)
+        return held == held_slices(cluster) and len(held) == residents
 
-    try:
-        eventually(equal, f"the ledger equals what {residents} pods hold", SETTLED_S)
-    except AssertionError as error:
-        raise AssertionError(f"{error}\nledger: {last[0]}\nkubelets: {last[1]}") from None
+    eventually(equal, f"the ledger equals what {residents} pods hold", SETTLED_S)
     assert overcommitted(cluster) == []

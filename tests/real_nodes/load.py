@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
 
-from testbed.api import Api, ApiError, Object
+from testbed.api import Api, Object
 from testbed.registration import LABEL
 from tests.real_nodes.pods import labelled
 
@@ -83,15 +83,9 @@ class Load:
                 return
             name = f"load-{next(NUMBERS)}"
             pod = task(name, command="sleep 2") if labelled else plain(name)
-            error = self._refusal(pod, dry_run=labelled and turn % RUNS_EVERY > 0)
+            is_dry = labelled and turn % RUNS_EVERY > 0
+            error = self._api.refusal(pod, self._namespace, dry_run=is_dry)
             self.creations.append(Creation(labelled, error))
-
-    def _refusal(self, pod: Object, *, dry_run: bool) -> str:
-        try:
-            self._api.create(pod, self._namespace, dry_run=dry_run)
-        except ApiError as error:
-            return str(error)
-        return ""
 
     def _delete(self) -> None:
         while not self._done.wait(1):
