@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from controller.watch.agent_coverage import Coverage, read_agent_pods
 
 CLIENT = "nvidia.com/gpu.deploy.client"
@@ -40,37 +38,37 @@ def demands_of(helm, **agent):
     return daemons["spec"]["template"]["spec"], json.loads(given)
 
 
-ZONED, OPERATOR = {"affinity": ZONES}, {"gpuOperator": True}
-CLIENTS = {**GPU, CLIENT: "true"}
-CASES = {
-    "a cluster without the label of the GPU operator": [({}, GPU, True), ({}, {}, False)],
-    "the GPU operator pauses clients of the driver": [
-        ({}, CLIENTS, True),
-        *(({}, {**GPU, CLIENT: value}, False) for value in PAUSED),
-    ],
-    "an admin's own affinity in addition": [
-        (ZONED, {**GPU, "zone": "a"}, True),
-        (ZONED, {**CLIENTS, "zone": "a"}, True),
-        (ZONED, {**GPU, "zone": "b"}, False),
-        (ZONED, {**GPU, "zone": "a", CLIENT: PAUSED[0]}, False),
-        (ZONED, {**GPU, "name": "extra"}, True),
-        (ZONED, {**GPU, CLIENT: PAUSED[0], "name": "extra"}, False),
-    ],
-    "values that say that the GPU operator is there": [
-        (OPERATOR, CLIENTS, True),
-        (OPERATOR, GPU, False),
-        *((OPERATOR, {**GPU, CLIENT: value}, False) for value in PAUSED),
-    ],
-}
-"""Values of the agent, labels and perhaps the name of a node, and whether it gets an agent."""
+def covers(helm, labels, name="node", **agent):
+    """Whether a node gets an agent, of which DaemonSet and controller must think the same."""
+    coverages = [Coverage(read_agent_pods(json.dumps(each))) for each in demands_of(helm, **agent)]
+    pods, given = [each.covers(name, labels, ()) for each in coverages]
+    assert pods == given
+    return pods
 
 
-@pytest.mark.parametrize("cases", CASES.values(), ids=CASES)
-def test_a_node_gets_an_agent_by_daemonset_and_controller_alike(helm, cases):
-    for values, labels, wanted in cases:
-        demands = demands_of(helm, **values)
-        coverages = [Coverage(read_agent_pods(json.dumps(each))) for each in demands]
-        name = labels.get("name", "node")
-        assert [each.covers(name, labels, ()) for each in coverages] == [wanted] * 2, labels
+def test_a_cluster_without_the_label_of_the_gpu_operator_has_agents(helm):
+    assert covers(helm, GPU)
+    assert not covers(helm, {})
+
+
+def test_an_agent_leaves_a_node_while_the_gpu_operator_pauses_clients_of_the_driver(helm):
+    assert covers(helm, {**GPU, CLIENT: "true"})
+    assert not [value for value in PAUSED if covers(helm, {**GPU, CLIENT: value})]
+
+
+def test_an_admins_own_affinity_holds_in_addition_to_that(helm):
+    assert covers(helm, {**GPU, "zone": "a"}, affinity=ZONES)
+    assert covers(helm, {**GPU, "zone": "a", CLIENT: "true"}, affinity=ZONES)
+    assert covers(helm, {**GPU, "zone": "b"}, name="extra", affinity=ZONES)
+    assert not covers(helm, {**GPU, "zone": "b"}, affinity=ZONES)
+    assert not covers(helm, {**GPU, "zone": "a", CLIENT: PAUSED[0]}, affinity=ZONES)
+    assert not covers(helm, {**GPU, CLIENT: PAUSED[0]}, name="extra", affinity=ZONES)
+
+
+def test_the_gpu_operator_waits_for_agents_where_the_values_say_that_it_is_there(helm):
     # Driver manager and MIG manager wait for pods of DaemonSets with this key in their nodeSelector.
-    assert (CLIENT in demands[0]["nodeSelector"]) is (values == OPERATOR)
+    pod, _ = demands_of(helm, gpuOperator=True)
+    assert pod["nodeSelector"] == {**GPU, CLIENT: "true"}
+    assert covers(helm, {**GPU, CLIENT: "true"}, gpuOperator=True)
+    assert not [value for value in PAUSED if covers(helm, {**GPU, CLIENT: value}, gpuOperator=True)]
+    assert not covers(helm, GPU, gpuOperator=True)
