@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -20,13 +19,9 @@ installation = certified.installation
 RUNBOOK = Path(__file__).parents[2] / "docs" / "operating" / "certificates.md"
 
 
-def test_from_empty_secrets_to_a_webhook_that_openssl_and_the_api_server_trust(
-    installation, tmp_path, record_property
-):
-    started = time.monotonic()
+def test_from_empty_secrets_to_a_webhook_that_openssl_and_the_api_server_trust(installation, tmp_path):
     with controlled(installation):
         eventually(lambda: works(installation), "labelled pods are decided")
-        record_property("seconds of the first install", round(time.monotonic() - started, 1))
         at_rest(installation, "the first install is over")
         shown = status(installation)
     assert shown[:2] == ["phase: S0-steady", "waits: certificates are fresh"]

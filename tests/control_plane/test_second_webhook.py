@@ -73,13 +73,14 @@ def test_a_container_added_by_another_webhook_gets_no_gpu(name, nodes, webhook, 
 def test_a_label_added_by_a_webhook_before_ours_is_honoured(nodes, webhook, control_plane, namespace):
     nodes(GpuNode(gpus=2))
     webhook()
-    api, pod = control_plane.api, unlabelled_pod("task")
+    api = control_plane.api
 
     def works(_probed):
-        return LABEL in api.create(pod, namespace, dry_run=True)["metadata"].get("labels", {})
+        made = api.create(unlabelled_pod("probe"), namespace, dry_run=True)
+        return LABEL in made["metadata"].get("labels", {})
 
     with second(api, "a-labels", namespace, add_label, works):
-        stored = api.create(pod, namespace)
+        stored = api.create(unlabelled_pod("task"), namespace)
     assert stored["metadata"]["labels"] == {LABEL: "0.500"}
     assert stored["metadata"]["annotations"]["clearml-injector/slices"] == "4"
 
