@@ -148,9 +148,9 @@ class Controller(Stoppable):
         taken = {node.name: {gpu.index: gpu.used for gpu in node.gpus if gpu.used} for node in nodes}
         return {name: gpus for name, gpus in taken.items() if gpus}
 
-    def place(self, *asks: Any, releases: Sequence[str] = ()) -> httpx.Response:
+    def place(self, *asks: Any) -> httpx.Response:
         """Ask for placements, as the webhook does."""
-        body = msgspec.json.encode({"asks": asks, "releases": releases})
+        body = msgspec.json.encode({"asks": asks, "releases": ()})
         return self.api.post("/v1/placements", content=body)
 
     def kill(self) -> None:

@@ -27,14 +27,7 @@ from modes.facts import NodeFact, PodFact
 from service.http.serving import Listener, serve
 from service.http.sockets import bind
 from web.page import Page
-from web.source import (
-    About,
-    Link,
-    LocalSource,
-    NodeNotes,
-    UnlimitedPrograms,
-    WaitingReason,
-)
+from web.source import About, Link, LocalSource, NodeNotes, UnlimitedPrograms, WaitingReason
 
 MODELS = (
     ("a100", "NVIDIA-A100-SXM4-80GB", 81920, 28),
@@ -51,6 +44,12 @@ CLAIMS = (
     ("all", "vision", 1, SHARES_OF_CARD),
 )
 """Pod, namespace, number of the card, and share of it."""
+DENIALS = (
+    DenialCount(
+        "label-not-allowed", "speech", 4, 'clearml-injector/fraction "0.5" is not allowed: use 0.500'
+    ),
+    DenialCount("over-quota", "vision", 2, "over the quota of namespace vision: 400 of 400 slices are used"),
+)
 ROOM = "needs 8 slices of a GPU on a node with GPUs of 81920 MiB"
 
 
@@ -105,20 +104,7 @@ class Example:
             lambda namespace, pod: self._created.get((namespace, pod), ""),
             self._why,
             lambda: (Quota("namespace", "vision", 400), Quota("queue", "nightly", 200, 60)),
-            lambda: (
-                DenialCount(
-                    "label-not-allowed",
-                    "speech",
-                    4,
-                    'clearml-injector/fraction "0.5" is not allowed: use 0.500',
-                ),
-                DenialCount(
-                    "over-quota",
-                    "vision",
-                    2,
-                    "over the quota of namespace vision: 400 of 400 slices are used",
-                ),
-            ),
+            lambda: DENIALS,
             lambda: ((UnlimitedPrograms("a100-01", "speech", "notebook-3", "main", 4, 40960),), 1),
             lambda node: PodUses(self._uses.get(node, {})),
             lambda node: NodeNotes(node == HELD, frozenset({6} if node == UNHEALTHY else ())),

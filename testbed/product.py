@@ -85,18 +85,9 @@ class Webhook(Stoppable):
         return self._process.pid
 
     @property
-    def port(self) -> int:
-        """Port that it keeps over restarts."""
-        return self._port
-
-    @property
     def url(self) -> str:
         """For clientConfig.url."""
         return f"https://127.0.0.1:{self._port}/mutate"
-
-    def is_ready(self) -> bool:
-        """Whether it says so."""
-        return self._ready([self._port])
 
     def figure(self, metric: str) -> float:
         """Return the value of a metric without labels.

@@ -2,27 +2,17 @@
 
 import json
 
+from testbed.gpu_nodes import GpuNode
 from testbed.process import free_ports
 from testbed.product import POLICIES, Setup, Webhook
 
 
-def node(name, gpus=8, **annotations):
-    """A node of A100s."""
-    amounts = {f"nvidia.com/gpu-{index}": "8" for index in range(gpus)}
-    labels = {"nvidia.com/gpu.memory": "81920", "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}
-    ready = [{"type": "Ready", "status": "True"}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": labels, "annotations": annotations},
-        "status": {"allocatable": amounts, "capacity": amounts, "conditions": ready},
-    }
-
-
-def mig_node(name, *, instances):
-    """A node of one A100 that is divided into MIG instances, by their profile."""
-    made = node(name, gpus=0)
-    made["status"]["allocatable"] = {f"nvidia.com/mig-{profile}": str(n) for profile, n in instances.items()}
+def node(name, gpus=8, instances=None, **annotations):
+    """A node of A100s that is ready, or of MIG instances by their profile."""
+    given = {f"nvidia.com/mig-{profile}": count for profile, count in (instances or {}).items()}
+    made = GpuNode(gpus, instances=given).manifest(name)
+    made["metadata"]["annotations"] = annotations
+    made["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
     return made
 
 

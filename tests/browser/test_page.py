@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from testbed.standalone_page import Standalone, mig_node, node, pod
+from testbed.standalone_page import Standalone, node, pod
 from tests.webhook.support import pod as labelled
 from tests.webhook.support import review_of
 
@@ -72,7 +72,7 @@ def test_each_gpu_is_one_box_that_says_who_holds_it(webhook, open_page):
 
 
 def test_mig_instances_are_called_instances(page_of, open_page):
-    divided = mig_node("mig-0", instances={"1g.10gb": 3, "3g.40gb": 1})
+    divided = node("mig-0", gpus=0, instances={"1g.10gb": 3, "3g.40gb": 1})
     pods = [
         pod("one", "mig-0", slices=1, profile="1g.10gb"),
         pod("all", "mig-0", slices=1, profile="3g.40gb"),
