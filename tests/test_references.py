@@ -63,24 +63,12 @@ CHANGES = {
         "hamicore:v2.11.0",
         "is not what was reviewed",
     ),
-    "another base image": (
-        "Dockerfile",
-        "docker.io/library/python",
-        "docker.io/library/pypy",
-        "is not in requirements/references.toml",
-    ),
     "a base image without a tag": ("Dockerfile", BASE.text(), BASE.name, "has no tag"),
     "an action by its tag": (
         ".github/workflows/release.yml",
         f"@{COMMIT} # v7.0.1",
         "@v4",
         "is not what was reviewed",
-    ),
-    "a commit without another note": (
-        "requirements/references.toml",
-        COMMIT,
-        "c" * 40,
-        "`reviewed` begins with 'cccccccccccc'",
     ),
     "an action without a commit": ("requirements/references.toml", COMMIT, "v4", "the commit of its tag"),
     "an image without a reason": (

@@ -99,13 +99,8 @@ def test_a_pod_does_not_run_on_a_gpu_of_other_memory_than_its_limit(
 
     eventually(refused, "the scheduler has refused the node of other memory")
     assert kubectl("uncordon", node_of[chosen]).code == 0
-    [pod] = eventually(lambda: settled_running(control_plane, namespace), "the pod runs")
-    assert pod["spec"]["nodeName"] == node_of[chosen]
-
-
-def settled_running(control_plane, namespace):
-    pods = control_plane.api.list("Pod", namespace)
-    return pods if all(running(pod) for pod in pods) else []
+    eventually(lambda: running(control_plane.api.get("Pod", "pod-0", namespace)), "the pod runs")
+    assert control_plane.api.get("Pod", "pod-0", namespace)["spec"]["nodeName"] == node_of[chosen]
 
 
 def test_pooled_mode_counts_per_node(nodes, webhook, control_plane, namespace, tmp_path):

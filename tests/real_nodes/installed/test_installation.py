@@ -3,15 +3,8 @@
 import json
 
 from testbed.chart import RELEASE
-from tests.real_nodes.installation import COMPONENTS
 
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - where pods find one
-
-
-def test_two_of_each_process_run(installation):
-    # After a drain both may be on one node.
-    for component in COMPONENTS:
-        assert len(installation.pods(component)) == 2
 
 
 def test_the_webhook_has_no_rights_and_can_write_nowhere(installation):
