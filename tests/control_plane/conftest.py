@@ -3,7 +3,7 @@
 import itertools
 import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -166,9 +166,10 @@ class Registered:
     product: Webhook
     reviews: list[Object]
 
-    def reviews_of(self, kind: str) -> list[Object]:
-        """The reviews of objects of a kind, oldest first, dry runs apart."""
-        return [review for review in self.reviews if is_real(review, kind)]
+    def real_reviews(self) -> list[Object]:
+        """The reviews of pods, oldest first, dry runs apart."""
+        of_pods = [each for each in self.reviews if each["request"]["kind"]["kind"] == "Pod"]
+        return [each for each in of_pods if not each["request"]["dryRun"]]
 
     def explain(self, review: Object) -> Object:
         """What `explain` makes of a review, given what the webhook was given; in this process."""
@@ -178,18 +179,6 @@ class Registered:
         explanation: Object = json.loads(ended.stdout)[0]
         assert ended.exit_code == (0 if explanation["allowed"] else 1)
         return explanation
-
-
-def is_real(review: Object, kind: str) -> bool:
-    """Whether a review is of an object of a kind, and no dry run."""
-    return review["request"]["kind"]["kind"] == kind and not review["request"]["dryRun"]
-
-
-@contextmanager
-def recording(product: Webhook) -> Iterator[AdmissionServer]:
-    """A recorder in front of a webhook."""
-    with product.relay() as ask, AdmissionServer(ask) as recorder:
-        yield recorder
 
 
 @pytest.fixture
@@ -214,7 +203,9 @@ def webhook(control_plane: Cluster, namespace: str, setup, tmp_path: Path) -> It
 
         def start(policies: Path = POLICIES, *, recorded: bool = False) -> Registered:
             product = stack.enter_context(self_signed(setup(policies), tmp_path))
-            recorder = stack.enter_context(recording(product)) if recorded else None
+            recorder = None
+            if recorded:
+                recorder = stack.enter_context(AdmissionServer(stack.enter_context(product.relay())))
             asked = recorder or product
             config = configuration("fractions", asked.url, asked.ca_pem)
             stack.enter_context(registered(control_plane.api, config, namespace, decides))
