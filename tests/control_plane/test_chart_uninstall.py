@@ -15,9 +15,10 @@ OTHER = "other-name"
 pytestmark = pytest.mark.usefixtures("no_release_left")
 
 
-def test_uninstall_leaves_the_crd_and_nothing_that_stops_pods(helm, control_plane, namespace):
+def test_the_notes_turn_it_off_and_uninstall_leaves_the_crd_alone(helm, control_plane, namespace):
     api = control_plane.api
-    helm.apply({})
+    notes = helm.apply({}).splitlines()
+    off = [line.partition("kubectl ")[2].split() for line in notes if "kubectl delete" in line]
     eventually(lambda: refuses(probe(api, namespace)), "labelled pods are stopped: no webhook answers")
     with pytest.raises(ApiError, match="failed calling webhook") as refused:
         api.create(labelled_pod("labelled"), namespace)
@@ -25,8 +26,9 @@ def test_uninstall_leaves_the_crd_and_nothing_that_stops_pods(helm, control_plan
     api.create(unlabelled_pod(), namespace)
     for excluded in (OWN_NAMESPACE, "kube-system"):
         api.create(labelled_pod("labelled"), excluded, dry_run=True)
-    helm.uninstall()
+    assert [control_plane.kubectl(*command).code for command in off] == [0, 0]
     eventually(lambda: not refuses(probe(api, namespace)), "labelled pods are created again")
+    helm.uninstall()
     left = control_plane.kubectl(
         "get",
         "--all-namespaces",
@@ -77,18 +79,6 @@ def test_the_notes_warn(helm):
         "failurePolicy Ignore",
     ):
         assert f"WARNING: {what}." in warned
-
-
-def test_the_notes_say_how_to_turn_it_off_and_it_works(helm, control_plane, namespace):
-    notes = helm.apply({})
-    commands = [
-        line.partition("kubectl ")[2].split() for line in notes.splitlines() if "kubectl delete" in line
-    ]
-    assert len(commands) == 2
-    eventually(lambda: refuses(probe(control_plane.api, namespace)), "labelled pods are stopped")
-    for command in commands:
-        assert control_plane.kubectl(*command).code == 0
-    eventually(lambda: not refuses(probe(control_plane.api, namespace)), "labelled pods come in as they are")
 
 
 def test_another_release_learns_how_to_adopt_or_remove_the_kept_crds_and_it_works(helm, control_plane):

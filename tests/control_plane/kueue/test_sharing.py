@@ -2,7 +2,6 @@
 
 import pytest
 
-from testbed.api import ApiError
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
 from tests.control_plane.kueue.support import is_gated
@@ -11,10 +10,10 @@ PRIORITY = "scheduling.k8s.io/v1"
 
 
 @pytest.fixture
-def controller(request, namespace, nodes, serve):
-    """The controller and a webhook that asks it, on nodes with room for all; a parameter is a policy."""
+def controller(nodes, serve):
+    """The controller and a webhook that asks it, on nodes with room for all."""
     nodes(*[GpuNode(gpus=4, memory="2Ti", cpu="1000")] * 2)
-    return serve(getattr(request, "param", "").replace("NAMESPACE", namespace))[0]
+    return serve()[0]
 
 
 @pytest.fixture
@@ -64,14 +63,6 @@ def test_a_pod_that_kueue_holds_back_has_no_slices_of_a_node(controller, team):
     team.api.delete("Pod", "runs", team.namespace)
     eventually(lambda: team.running() == ["waits"], "Kueue lets it go")
     eventually(lambda: on_nodes(controller, team) == 4, "and it takes them then")
-
-
-@pytest.mark.parametrize("controller", ["quotas: {namespaces: {NAMESPACE: {maxPods: 1}}}"], indirect=True)
-def test_a_pod_that_kueue_holds_back_counts_in_a_quota_of_ours(controller, team):
-    queue = team.queue(1)
-    assert is_gated(team.pod("waits", queue))
-    with pytest.raises(ApiError, match=r"quota of namespace .* 1 of 1 pods"):
-        team.pod("over", queue)
 
 
 def test_a_cohort_lends_and_takes_back(controller, team):
