@@ -2,7 +2,6 @@
 
 import pytest
 
-from kube.names import GPU_LEDGERS_PATH
 from testbed.controller_process import gpu_ledger
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
@@ -42,34 +41,3 @@ def test_a_leader_that_is_cut_off_stops_and_its_late_writes_lose(
     eventually(lambda: any("422" in line for line in proxy.late), "the late GpuLedger was refused")
     eventually(lambda: cut.place().json()["leader"] == other.url, "it knows the leader")
     assert written() == (term + 1, 8)
-
-
-def test_a_leader_that_is_asked_to_end_hands_over_long_before_its_lease_is_over(
-    control_plane, namespace, nodes, start
-):
-    [node] = nodes(GpuNode(gpus=2))
-    a_quarter_of_an_hour = ["--lease-duration=900", "--renew-deadline=800", "--lease-retry=100"]
-    first = start("first", *a_quarter_of_an_hour)
-    first.until_leading()
-    second = start("second", *a_quarter_of_an_hour)
-    eventually(lambda: second.place().json() == {"leader": first.url}, "the standby knows the leader")
-    first.process.stop()
-    second.until_leading()
-    assert second.place().status_code == 200
-    control_plane.api.create(gpu_pod("next"), namespace)
-    eventually(lambda: (gpu_ledger(control_plane.api, node) or {}).get("used") == 4, "it publishes")
-
-
-def test_a_gpu_ledger_that_is_deleted_edited_or_disowned_is_repaired(control_plane, namespace, nodes, start):
-    [node] = nodes(GpuNode(gpus=2))
-    start("a").until_leading()
-    control_plane.api.create(gpu_pod("one"), namespace)
-    eventually(lambda: (gpu_ledger(control_plane.api, node) or {}).get("used") == 4, "it is published")
-    path, api = f"{GPU_LEDGERS_PATH}/{node}", control_plane.api
-    merge = "application/merge-patch+json"
-    api.call("PATCH", f"{path}/status", {"status": {"used": 0, "gpus": []}}, content=merge)
-    eventually(lambda: (gpu_ledger(api, node) or {}).get("used") == 4, "the edit is reverted")
-    api.call("PATCH", path, {"metadata": {"ownerReferences": None}}, content=merge)
-    eventually(lambda: api.call("GET", path)["metadata"].get("ownerReferences"), "the Node owns it again")
-    api.call("DELETE", path)
-    eventually(lambda: (gpu_ledger(api, node) or {}).get("used") == 4, "it is there again")
