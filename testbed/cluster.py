@@ -78,13 +78,11 @@ class Cluster:
 
     def kubectl(self, *arguments: str, stdin: str = "") -> Output:
         """Run kubectl as the administrator."""
-        return self._run("kubectl", f"--cache-dir={self.home.folder / 'kubectl'}", *arguments, stdin=stdin)
-
-    def _run(self, program: str, *arguments: str, stdin: str) -> Output:
+        command = [str(self.home.binaries / "kubectl"), f"--cache-dir={self.home.folder / 'kubectl'}"]
         # `kubectl diff` runs the machine's own diff.
         home = {"KUBECONFIG": str(self.kubeconfig), "HOME": str(self.home.folder), "PATH": os.defpath}
         environment = {**home, **WITHOUT_GARBAGE_COLLECTION}
-        return output_of([str(self.home.binaries / program), *arguments], environment, stdin=stdin)
+        return output_of([*command, *arguments], environment, stdin=stdin)
 
     def logs(self) -> list[Path]:
         """The log files of everything that ran."""
