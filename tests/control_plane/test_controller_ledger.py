@@ -12,7 +12,6 @@ from testbed.controller_process import Controller, gpu_ledger, install_crd
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
 from testbed.product import COMMAND
-from testbed.proxy import Proxy
 
 
 @pytest.fixture(scope="module")
@@ -106,37 +105,3 @@ def test_a_write_of_an_earlier_term_is_refused(control_plane, namespace, nodes, 
     ) as refused:
         control_plane.api.call("PATCH", path, late, content="application/merge-patch+json")
     assert refused.value.code == 422
-
-
-@pytest.fixture
-def proxy(control_plane):
-    """Between a controller and the API server."""
-    with Proxy(control_plane.url, control_plane.home.ca_file) as between:
-        yield between
-
-
-def test_a_leader_that_is_cut_off_stops_and_its_late_writes_lose(  # noqa: PLR0913, PLR0917 fixtures
-    control_plane, namespace, nodes, start, proxy, tmp_path
-):
-    [node] = nodes(GpuNode(gpus=2))
-    cut = start("cut", kubeconfig=proxy.kubeconfig(tmp_path / "proxied"))
-    cut.until_leading()
-    term = eventually(lambda: gpu_ledger(control_plane.api, node), "it publishes")["leaseTransition"]
-    other = start("other")
-    proxy.hold()
-    control_plane.api.create(gpu_pod("late"), namespace)
-    eventually(lambda: cut.taken().get(node) == {0: 4}, "it still sees, and would write")
-    eventually(lambda: cut.place().status_code == 409, "it stops placing")
-    other.until_leading()
-
-    def written():
-        status = gpu_ledger(control_plane.api, node)
-        return (status["leaseTransition"], status["used"])
-
-    eventually(lambda: written() == (term + 1, 4), "the other has written")
-    control_plane.api.create(gpu_pod("later", index=1), namespace)
-    eventually(lambda: written() == (term + 1, 8), "and goes on")
-    proxy.release()
-    eventually(lambda: any("422" in line for line in proxy.late), "the late GpuLedger was refused")
-    eventually(lambda: cut.place().json()["leader"] == other.url, "it knows the leader")
-    assert written() == (term + 1, 8)

@@ -11,7 +11,9 @@ from testbed.certificate_files import write_tls
 from testbed.controller_process import DEGRADED, client_context, is_placed_by_controller, registered_webhook
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
+from testbed.proxy import Proxy
 from testbed.registration import labelled_pod
+from tests.control_plane.test_controller_ledger import gpu_pod
 
 USED = "fraction_injector_snapshot_slices_allocated"
 """What the webhook knows of; of all nodes of the API server that tests share."""
@@ -126,3 +128,37 @@ def test_without_a_controller_pods_are_placed_by_capacity_and_marked(control_pla
 
     normal = partial(is_placed_by_controller, control_plane.api, namespace, webhook)
     eventually(normal, "the controller places again")
+
+
+@pytest.fixture
+def proxy(control_plane):
+    """Between a controller and the API server."""
+    with Proxy(control_plane.url, control_plane.home.ca_file) as between:
+        yield between
+
+
+def test_a_leader_that_is_cut_off_stops_and_its_late_writes_lose(  # noqa: PLR0913, PLR0917 fixtures
+    control_plane, namespace, nodes, start, proxy, tmp_path
+):
+    [node] = nodes(GpuNode(gpus=2))
+    cut = start("cut", kubeconfig=proxy.kubeconfig(tmp_path / "proxied"))
+    cut.until_leading()
+    term = eventually(lambda: gpu_ledger(control_plane.api, node), "it publishes")["leaseTransition"]
+    other = start("other")
+    proxy.hold()
+    control_plane.api.create(gpu_pod("late"), namespace)
+    eventually(lambda: cut.taken().get(node) == {0: 4}, "it still sees, and would write")
+    eventually(lambda: cut.place().status_code == 409, "it stops placing")
+    other.until_leading()
+
+    def written():
+        status = gpu_ledger(control_plane.api, node)
+        return (status["leaseTransition"], status["used"])
+
+    eventually(lambda: written() == (term + 1, 4), "the other has written")
+    control_plane.api.create(gpu_pod("later", index=1), namespace)
+    eventually(lambda: written() == (term + 1, 8), "and goes on")
+    proxy.release()
+    eventually(lambda: any("422" in line for line in proxy.late), "the late GpuLedger was refused")
+    eventually(lambda: cut.place().json()["leader"] == other.url, "it knows the leader")
+    assert written() == (term + 1, 8)
