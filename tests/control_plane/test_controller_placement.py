@@ -8,7 +8,13 @@ import httpx
 import pytest
 
 from testbed.certificate_files import write_tls
-from testbed.controller_process import DEGRADED, client_context, is_placed_by_controller, registered_webhook
+from testbed.controller_process import (
+    DEGRADED,
+    client_context,
+    gpu_ledger,
+    is_placed_by_controller,
+    registered_webhook,
+)
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
 from testbed.proxy import Proxy
