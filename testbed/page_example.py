@@ -8,9 +8,12 @@ port once it serves.
 from __future__ import annotations
 
 import random
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import uvloop
 
@@ -183,6 +186,19 @@ SCENES: dict[str, Callable[[], Example]] = {
     "both": lambda: Example((2, 1, 0), is_full=False).with_cards("dra-00"),
     "large": lambda: Example(tuple(count for *_, count in MODELS), is_full=True),
 }
+
+
+@contextmanager
+def shown(scene: str) -> Iterator[str]:
+    """Serve a scene in a process of its own while the context is open; give the page's address."""
+    command = [sys.executable, "-m", "testbed.page_example", scene]
+    process = subprocess.Popen(command, cwd=Path(__file__).parents[1], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        yield f"http://localhost:{int(process.stdout.readline())}/"
+    finally:
+        process.terminate()
+        process.communicate()
 
 
 def _say(port: int) -> None:

@@ -1,13 +1,12 @@
 """The page in a real browser, in every state that it can show: testbed/page_example.py."""
 
 import re
-import subprocess
-import sys
-from pathlib import Path
+from contextlib import ExitStack
+from functools import cache
 
 import pytest
 
-CHECKOUT = Path(__file__).parents[2]
+from testbed.page_example import shown
 
 LIVE = "#state:text-is('live')"
 SCREENS = (
@@ -21,19 +20,8 @@ SCREENS = (
 @pytest.fixture(scope="module")
 def address_of():
     """Starts the page of a scene once, and returns its address."""
-    running = {}
-
-    def address(scene):
-        if scene not in running:
-            command = [sys.executable, "-m", "testbed.page_example", scene]
-            process = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE)
-            running[scene] = process, int(process.stdout.readline())
-        return f"http://localhost:{running[scene][1]}/"
-
-    yield address
-    for process, _ in running.values():
-        process.terminate()
-        process.communicate()
+    with ExitStack() as stack:
+        yield cache(lambda scene: stack.enter_context(shown(scene)))
 
 
 def opened(open_page, address, width=1440, **options):
