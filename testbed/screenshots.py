@@ -55,14 +55,11 @@ def photograph(chromium, address, file, **options):
 def terminal():
     """The demo's output as SVG."""
     environment = os.environ | {"COLUMNS": str(COLUMNS), "FORCE_COLOR": "1", "TERM": "xterm-256color"}
-    said = subprocess.run(
-        [COMMAND, "demo"], env=environment, capture_output=True, text=True, check=True
-    ).stdout
+    ended = subprocess.run([COMMAND, "demo"], env=environment, capture_output=True, text=True, check=True)
     console = Console(record=True, width=COLUMNS, file=StringIO(), force_terminal=True)
     # Its port is another one each time, and so is the folder of the checkout.
-    said = re.sub(r"localhost:\d+", "localhost:8443", ended.stdout).replace(
-        COMMAND, ".venv/bin/fraction-injector"
-    )
+    said = re.sub(r"localhost:\d+", "localhost:8443", ended.stdout)
+    said = said.replace(COMMAND, ".venv/bin/fraction-injector")
     console.print(Text.from_ansi(said))
     drawn = console.export_svg(title="make demo", unique_id="demo")
     return re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)
