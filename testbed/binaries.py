@@ -52,7 +52,7 @@ def go_missing() -> str | None:
 
 def cache_folder(release: Release = UNDER_TEST) -> Path:
     """Where the binaries of exactly these sources, modules and versions belong."""
-    files = (release.module, release.sums, MODULE / "etcdmain" / "main.go")
+    files = (release.module, release.module.with_suffix(".sum"), MODULE / "etcdmain" / "main.go")
     return building.folder_of("control-plane", repr(BINARIES) + release.version, *files)
 
 
