@@ -83,8 +83,3 @@ def pooled(slices: int) -> dict:
     asks = container()
     asks["resources"]["limits"] = {"nvidia.com/gpu": str(slices)}
     return asks
-
-
-def amounts(slices: int) -> set[str]:
-    """The limits that a share may have, by the card that it is of."""
-    return {f"{gpu.memory_mib * slices // 8}m" for gpu in GPUS}

@@ -20,7 +20,6 @@ from tests.conftest import Say
 from tests.long.agent_nodes.agent_node import (
     STREAM_ENDED,
     allocatable,
-    amounts,
     health_of_slices,
     kill_main,
     pooled,
@@ -216,7 +215,9 @@ def test_with_another_policy_the_agent_starts_again_and_offers_a_pool(cluster, p
         for name, slices in (("five", 5), ("six", 6)):
             pods.run(name, pooled(slices))
             assert len(pods.inside(name, "sh", "-c", "ls /dev/nvidia[0-9]").split()) == 1
-            assert pods.environment(name)["CUDA_DEVICE_MEMORY_LIMIT"] in amounts(slices)
+            assert pods.environment(name)["CUDA_DEVICE_MEMORY_LIMIT"] in {
+                f"{gpu.memory_mib * slices // 8}m" for gpu in GPUS
+            }
         # Five are free, and on no card four.
         pods.create("spans", pooled(4))
         eventually(lambda: pods.phase("spans") == "Failed", "it is refused")
