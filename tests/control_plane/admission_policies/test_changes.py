@@ -187,9 +187,6 @@ def test_a_binding_cannot_bring_what_is_decided_at_creation(lock, control_plane)
         control_plane.api.delete("Pod", "unbound", namespace)
 
 
-# --- what must pass
-
-
 def test_a_pod_older_than_the_install_gets_its_status_and_loses_its_finalizer(lock, old_pod, control_plane):
     api = control_plane.api
     assert INJECTED not in old_pod["metadata"].get("annotations", {})

@@ -1,7 +1,4 @@
-"""Containers that start again by a rule of their own, with the limiter of the webhook, on a real kubelet.
-
-The limiter is the webhook's here; with the node agent's see tests/long/agent_nodes/test_agent.py.
-"""
+"""Containers that start again by a rule of their own, with the limiter of the webhook, on a real kubelet."""
 
 import pytest
 
