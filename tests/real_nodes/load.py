@@ -28,7 +28,7 @@ class Creation:
 
 def task(name: str, fraction: str = "0.125", command: str = "sleep 3600", **spec: Any) -> Object:
     """A labelled pod that runs on these nodes."""
-    made = labelled(name, fraction, name=name, command=["sh", "-c", command])
+    made = labelled(name, fraction, command=["sh", "-c", command])
     made["metadata"]["labels"]["created-by"] = "load"
     made["spec"] |= {"restartPolicy": "Never", "automountServiceAccountToken": False, **spec}
     return made
