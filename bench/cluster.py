@@ -32,8 +32,9 @@ from kube.dra import DRIVER
 from kube.names import RESOURCE_SLICES_PATH
 from testbed import binaries
 from testbed.api import Api, ApiError
+from testbed.certificate_files import write_tls
 from testbed.cluster import Cluster
-from testbed.controller_process import Controller, install_crd, registered_webhook, write_tls
+from testbed.controller_process import Controller, install_crd, registered_webhook
 from testbed.gpu_nodes import GpuNode
 from testbed.kubernetes_version import UNDER_TEST
 from testbed.process import eventually

@@ -26,7 +26,7 @@ from cluster.endpoint import Endpoint
 from cluster.kube_client import ApiServer
 from controller.options import ControllerOptions
 from controller.process import ControllerProcess
-from testbed.controller_process import write_tls
+from testbed.certificate_files import write_tls
 from testbed.product import POLICIES
 
 STEP = Bar("<=", 25)

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from bench.bodies import FIXTURES
 from bench.machine import LOADING_CORE, MEASURED_CORE
-from testbed.controller_process import write_tls
+from testbed.certificate_files import write_tls
 
 CHECKOUT = Path(__file__).parent.parent
 _TICKS = os.sysconf("SC_CLK_TCK")

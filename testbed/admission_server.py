@@ -3,13 +3,11 @@
 import base64
 import json
 import ssl
-import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import trustme
 
@@ -38,7 +36,7 @@ class AdmissionServer:
         self._answer = answer
         self._server = _Server(self._handle)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        _load(ca.issue_cert("127.0.0.1"), context)
+        ca.issue_cert("127.0.0.1").configure_cert(context)
         # Not in the accepting thread: a client that says nothing would hold up all others.
         self._server.socket = context.wrap_socket(
             self._server.socket, server_side=True, do_handshake_on_connect=False
@@ -66,37 +64,19 @@ class AdmissionServer:
         self._thread.join()
 
 
-def allow(body: bytes) -> bytes:
-    """Admit everything as it is."""
-    return respond(body)
-
-
 def patching(change: Callable[[Object], list[Object]]) -> Answer:
     """Admit with the JSON Patch that `change` makes of the object; an empty list changes nothing."""
 
     def answer(body: bytes) -> bytes:
-        patch = change(json.loads(body)["request"]["object"])
-        if not patch:
-            return respond(body)
-        return respond(
-            body, patchType="JSONPatch", patch=base64.b64encode(json.dumps(patch).encode()).decode()
-        )
+        request = json.loads(body)["request"]
+        response: Object = {"uid": request["uid"], "allowed": True}
+        if patch := change(request["object"]):
+            text = base64.b64encode(json.dumps(patch).encode()).decode()
+            response |= {"patchType": "JSONPatch", "patch": text}
+        review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+        return json.dumps(review).encode()
 
     return answer
-
-
-def respond(body: bytes, **response: Any) -> bytes:
-    """An AdmissionReview that allows, with more fields of its response."""
-    uid = json.loads(body)["request"]["uid"]
-    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
-    return json.dumps({**review, "response": {"uid": uid, "allowed": True, **response}}).encode()
-
-
-def _load(leaf: trustme.LeafCert, context: ssl.SSLContext) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        pem = Path(folder, "leaf.pem")
-        leaf.private_key_and_cert_chain_pem.write_to_path(str(pem))
-        context.load_cert_chain(pem)
 
 
 class _Server(ThreadingHTTPServer):
@@ -106,9 +86,6 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, handle: Answer) -> None:
         self.handle = handle
         super().__init__(("127.0.0.1", 0), _Handler)
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing: clients that refuse the certificate or hang up are what some tests are about."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -58,6 +58,22 @@ class Api:
         path = _collection(obj["apiVersion"], obj["kind"], namespace)
         return self.call("POST", path, obj, {"dryRun": "All"} if dry_run else {})
 
+    def refusal(self, obj: Mapping[str, Any], namespace: str = "", *, dry_run: bool = True) -> str:
+        """What is said of an object that cannot be created; nothing where it can."""
+        try:
+            self.create(obj, namespace, dry_run=dry_run)
+        except ApiError as error:
+            return str(error)
+        return ""
+
+    def exists(self, kind: str, name: str, namespace: str = "", api: str = "v1") -> bool:
+        """Whether there is an object."""
+        try:
+            self.get(kind, name, namespace, api)
+        except ApiError:
+            return False
+        return True
+
     def get(self, kind: str, name: str, namespace: str = "", api: str = "v1") -> Object:
         """Read one object; ApiError 404 if there is none."""
         return self.call("GET", f"{_collection(api, kind, namespace)}/{name}")

@@ -1,13 +1,12 @@
 """One address for several processes: new connections go to those that are ready, as with a Service."""
 
-import asyncio
 import itertools
-import threading
+import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from threading import Thread
 from typing import Self
 
-POLL_S = 0.1
 CHUNK = 65536
 
 
@@ -20,74 +19,48 @@ class Balancer:
 
     def __init__(self, backends: Mapping[int, Callable[[], bool]]) -> None:
         self._backends = backends
-        self._ready: list[int] = []
         self._turns = itertools.count()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self.port = 0
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._connections: list[socket.socket] = []
 
     @property
     def url(self) -> str:
         """For clientConfig.url."""
-        return f"https://127.0.0.1:{self.port}/mutate"
+        return f"https://127.0.0.1:{self._listener.getsockname()[1]}/mutate"
 
     def __enter__(self) -> Self:
         """Listen."""
-        self._thread.start()
-        self._do(self._listen())
+        Thread(target=self._accept, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Close everything."""
-        self._do(self._close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        for each in (self._listener, *self._connections):
+            with suppress(OSError):  # the other side may have closed it
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
 
-    def _do(self, work: object) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result()
+    def _accept(self) -> None:
+        with suppress(OSError):  # it is closed
+            while True:
+                client, _ = self._listener.accept()
+                Thread(target=self._relay, args=[client], daemon=True).start()
 
-    async def _listen(self) -> None:
-        await self._look()
-        self._server = await asyncio.start_server(self._relay, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
-        self._looking = self._loop.create_task(self._follow())
-
-    async def _close(self) -> None:
-        self._server.close()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-
-    async def _follow(self) -> None:
-        while True:
-            await self._look()
-            await asyncio.sleep(POLL_S)
-
-    async def _look(self) -> None:
-        asked = [asyncio.to_thread(is_ready) for is_ready in self._backends.values()]
-        answers = await asyncio.gather(*asked)
-        self._ready = [port for port, ready in zip(self._backends, answers, strict=True) if ready]
-
-    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if not self._ready:
-            writer.transport.abort()
-            return
-        writers = [writer]
+    def _relay(self, client: socket.socket) -> None:
+        ready = [port for port, is_ready in self._backends.items() if is_ready()]
         try:
-            port = self._ready[next(self._turns) % len(self._ready)]
-            other_reader, other_writer = await asyncio.open_connection("127.0.0.1", port)
-            writers.append(other_writer)
-            await asyncio.gather(_copy(reader, other_writer), _copy(other_reader, writer))
-        except (asyncio.CancelledError, OSError):
-            for left in writers:
-                left.transport.abort()
+            other = socket.create_connection(("127.0.0.1", ready[next(self._turns) % len(ready)]))
+        except (OSError, ZeroDivisionError):
+            client.close()
+            return
+        self._connections += [client, other]
+        for one, another in ((client, other), (other, client)):
+            Thread(target=_copy, args=[one, another], daemon=True).start()
 
 
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+def _copy(reader: socket.socket, writer: socket.socket) -> None:
     with suppress(OSError):
-        while data := await reader.read(CHUNK):
-            writer.write(data)
-            await writer.drain()
-    writer.close()
+        while data := reader.recv(CHUNK):
+            writer.sendall(data)
+    with suppress(OSError):
+        writer.shutdown(socket.SHUT_WR)

@@ -52,7 +52,7 @@ def go_missing() -> str | None:
 
 def cache_folder(release: Release = UNDER_TEST) -> Path:
     """Where the binaries of exactly these sources, modules and versions belong."""
-    files = (release.module, release.sums, MODULE / "etcdmain" / "main.go")
+    files = (release.module, release.module.with_suffix(".sum"), MODULE / "etcdmain" / "main.go")
     return building.folder_of("control-plane", repr(BINARIES) + release.version, *files)
 
 
@@ -78,12 +78,5 @@ def _make(binary: Binary, release: Release, target: Path) -> None:
     building.go("build", *flags, binary.package, folder=MODULE)
 
 
-def main() -> None:
-    """Build everything and print where it lies."""
-    if reason := go_missing():
-        raise SystemExit(reason)
-    building.say(str(build(building.say)))
-
-
 if __name__ == "__main__":
-    main()
+    building.command(go_missing, build)

@@ -108,3 +108,10 @@ def run(*command: str, folder: str | Path | None = None, **environment: str) -> 
 def say(line: str) -> None:
     """Print a line at once, also into a pipe."""
     print(line, flush=True)  # noqa: T201 - a command's output
+
+
+def command(why_not: Callable[[], str | None], build: Callable[[Say], Path]) -> None:
+    """Build everything as a command does, and print where it lies."""
+    if reason := why_not():
+        raise SystemExit(reason)
+    say(str(build(say)))

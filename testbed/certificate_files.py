@@ -1,10 +1,14 @@
 """Certificate files as a kubelet, or a careless hand, leaves them in a directory."""
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from certs.authority import make_authority
+from certs.leaf import LOCAL_NAMES, make_leaf
 from certs.values import KeyPair
 
 
@@ -15,6 +19,15 @@ def write_pair(folder: Path, pair: KeyPair) -> tuple[Path, Path]:
     certificate.write_bytes(pair.certificate_pem)
     key.write_bytes(pair.key_pem)
     return certificate, key
+
+
+def write_tls(folder: Path, authority: KeyPair | None = None, names: Sequence[str] = LOCAL_NAMES) -> Path:
+    """A directory as a mounted TLS Secret, good for this machine."""
+    now = datetime.now(UTC)
+    authority = authority or make_authority(now)
+    write_pair(folder, make_leaf(authority, names, now))
+    (folder / "ca.crt").write_bytes(authority.certificate_pem)
+    return folder
 
 
 def mount_like_kubelet(directory: Path, generation: str, content: dict[str, bytes]) -> None:

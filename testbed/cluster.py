@@ -1,12 +1,13 @@
 """A whole control plane as one context manager: etcd, API server, scheduler, controllers and KWOK."""
 
+import os
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
 from testbed import components
-from testbed.api import Api, ApiError
+from testbed.api import Api
 from testbed.command import WITHOUT_GARBAGE_COLLECTION, Output, output_of
 from testbed.components import ADMIN_TOKEN, Home
 from testbed.process import Process, eventually
@@ -67,11 +68,7 @@ class Cluster:
 
     def takes_pods(self, namespace: str) -> bool:
         """Whether a namespace has the service account without which no pod may be created."""
-        try:
-            self.api.get("ServiceAccount", "default", namespace)
-        except ApiError:
-            return False
-        return True
+        return self.api.exists("ServiceAccount", "default", namespace)
 
     def create_namespace(self, name: str, labels: Mapping[str, str] | None = None) -> None:
         """Create a namespace and wait until it takes pods."""
@@ -81,12 +78,11 @@ class Cluster:
 
     def kubectl(self, *arguments: str, stdin: str = "") -> Output:
         """Run kubectl as the administrator."""
-        return self._run("kubectl", f"--cache-dir={self.home.folder / 'kubectl'}", *arguments, stdin=stdin)
-
-    def _run(self, program: str, *arguments: str, stdin: str) -> Output:
-        home = {"KUBECONFIG": str(self.kubeconfig), "HOME": str(self.home.folder)}
+        command = [str(self.home.binaries / "kubectl"), f"--cache-dir={self.home.folder / 'kubectl'}"]
+        # `kubectl diff` runs the machine's own diff.
+        home = {"KUBECONFIG": str(self.kubeconfig), "HOME": str(self.home.folder), "PATH": os.defpath}
         environment = {**home, **WITHOUT_GARBAGE_COLLECTION}
-        return output_of([str(self.home.binaries / program), *arguments], environment, stdin=stdin)
+        return output_of([*command, *arguments], environment, stdin=stdin)
 
     def logs(self) -> list[Path]:
         """The log files of everything that ran."""

@@ -4,8 +4,6 @@ import json
 import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +11,6 @@ import httpx
 import msgspec
 import yaml
 
-from certs.authority import make_authority
-from certs.leaf import LOCAL_NAMES, make_leaf
-from certs.values import KeyPair
 from kube.names import GPU_LEDGERS_PATH, GPU_NODES_PATH
 from ledger.messages import StreamEvent
 from ledger.view import LedgerView, NodeView, PendingView
@@ -23,7 +18,7 @@ from testbed import plain_http
 from testbed.api import Api, ApiError, Object
 from testbed.chart import RELEASE
 from testbed.process import WAIT_S, Process, Stoppable, eventually, start_on_free_ports
-from testbed.product import COMMAND, GRACE_S, POLICIES, READY_S, Webhook, decides
+from testbed.product import COMMAND, GRACE_S, POLICIES, READY_S, Setup, Webhook, decides
 from testbed.registration import OWN_NAMESPACE, configuration, probe, registered
 
 CRD = Path(__file__).parents[1] / "charts" / "fraction-injector" / "files" / "crds" / "gpuledgers.yaml"
@@ -32,18 +27,6 @@ DEGRADED = "fraction_injector_degraded_placements_total"
 """The webhook's count of pods that it has placed without the controller."""
 SHORT_LEASE = ("--lease-duration=6", "--renew-deadline=5", "--lease-retry=0.3")
 """Seconds; the real ones would make every change of leader cost a quarter of a minute."""
-
-
-def write_tls(folder: Path, authority: KeyPair | None = None, names: Sequence[str] = LOCAL_NAMES) -> Path:
-    """A directory as a mounted TLS Secret, good for this machine."""
-    folder.mkdir(exist_ok=True)
-    now = datetime.now(UTC)
-    authority = authority or make_authority(now)
-    leaf = make_leaf(authority, names, now)
-    (folder / "ca.crt").write_bytes(authority.certificate_pem)
-    (folder / "tls.key").write_bytes(leaf.key_pem)
-    (folder / "tls.crt").write_bytes(leaf.certificate_pem)
-    return folder
 
 
 def client_context(tls: Path) -> ssl.SSLContext:
@@ -166,9 +149,9 @@ class Controller(Stoppable):
         taken = {node.name: {gpu.index: gpu.used for gpu in node.gpus if gpu.used} for node in nodes}
         return {name: gpus for name, gpus in taken.items() if gpus}
 
-    def place(self, *asks: Any, releases: Sequence[str] = ()) -> httpx.Response:
+    def place(self, *asks: Any) -> httpx.Response:
         """Ask for placements, as the webhook does."""
-        body = msgspec.json.encode({"asks": asks, "releases": releases})
+        body = msgspec.json.encode({"asks": asks, "releases": ()})
         return self.api.post("/v1/placements", content=body)
 
     def kill(self) -> None:
@@ -186,27 +169,9 @@ class Controller(Stoppable):
         self.process.until_ready(lambda: self._ready(self.ports), READY_S)
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerSetup:
-    """What a webhook is given that asks a controller.
-
-    Attributes:
-        policies: Directory of policy files.
-        controller: URL of the controller's API.
-    """
-
-    policies: Path
-    controller: str
-
-    @property
-    def options(self) -> list[str]:
-        """As command line options."""
-        return [f"--policies={self.policies}", f"--controller={self.controller}"]
-
-
 def asking_webhook(controller: str, tls: Path, folder: Path, policies: Path = POLICIES) -> Webhook:
     """Start a webhook that asks a controller and shows the pair of `tls` to both sides."""
-    setup = ControllerSetup(policies, controller)
+    setup = Setup(policies, controller=controller)
     return Webhook(setup, folder, [f"--tls-dir={tls}"], tls / "ca.crt")
 
 

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -52,7 +51,7 @@ class Buildah:
         config.write_text(
             f'[storage]\ndriver = "overlay"\ngraphroot = "{folder}/store"\nrunroot = "{folder}/run"\n'
         )
-        self._environment = os.environ | {
+        self._environment = {
             "CONTAINERS_STORAGE_CONF": str(config),
             "BUILDAH_ISOLATION": "chroot",
             "TMPDIR": str(folder),
@@ -60,17 +59,7 @@ class Buildah:
 
     def run(self, *arguments: str) -> str:
         """Run it and return what it prints."""
-        ended = subprocess.run(
-            [*self._command, *arguments],
-            cwd=CHECKOUT,
-            env=self._environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        assert ended.returncode == 0, ended.stdout[-4000:]
-        return ended.stdout.strip()
+        return building.run(*self._command, *arguments, folder=CHECKOUT, **self._environment).strip()
 
 
 @contextmanager
@@ -119,15 +108,8 @@ def _base() -> Path:
         if not (folder / "base.tar").exists():
             folder.mkdir(exist_ok=True)
             made = folder / ".base.tar"
-            command = [
-                "mmdebstrap",
-                "--variant=minbase",
-                "--format=tar",
-                f"--include={PYTHON}",
-                SUITE,
-                str(made),
-            ]
-            building.run(*command)
+            options = ("--variant=minbase", "--format=tar", f"--include={PYTHON}")
+            building.run("mmdebstrap", *options, SUITE, str(made))
             made.rename(folder / "base.tar")
     return folder / "base.tar"
 

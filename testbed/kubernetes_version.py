@@ -26,11 +26,6 @@ class Release:
     module: Path
 
     @property
-    def sums(self) -> Path:
-        """The hashes of everything that the module needs."""
-        return self.module.with_suffix(".sum")
-
-    @property
     def version(self) -> str:
         """The version with its patch level, as the module pins it."""
         pinned = re.search(r"^\s*k8s\.io/kubernetes v(\S+)", self.module.read_text(), re.MULTILINE)
@@ -54,19 +49,10 @@ def releases() -> dict[str, Release]:
     return {name: Release(name, modules[name]) for name in sorted(modules, key=_numbers)}
 
 
-def chosen(name: str) -> Release:
-    """The release that `K8S` names, or the default for an empty name.
-
-    Raises:
-        SystemExit: There is no module for it.
-    """
-    known = releases()
-    if (name or DEFAULT) not in known:
-        raise SystemExit(f"K8S={name}: the tests know Kubernetes {', '.join(known)}: set K8S to one of them")
-    return known[name or DEFAULT]
-
-
-UNDER_TEST = chosen(os.environ.get("K8S", ""))
+KNOWN, CHOSEN = releases(), os.environ.get("K8S") or DEFAULT
+if CHOSEN not in KNOWN:
+    raise SystemExit(f"K8S={CHOSEN}: the tests know Kubernetes {', '.join(KNOWN)}: set K8S to one of them")
+UNDER_TEST = KNOWN[CHOSEN]
 
 HAS_RESOURCE_CLAIMS = UNDER_TEST.is_at_least("1.34")
 """Whether resource.k8s.io/v1, with its claims, is served."""

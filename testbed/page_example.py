@@ -8,9 +8,12 @@ port once it serves.
 from __future__ import annotations
 
 import random
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import uvloop
 
@@ -27,14 +30,7 @@ from modes.facts import NodeFact, PodFact
 from service.http.serving import Listener, serve
 from service.http.sockets import bind
 from web.page import Page
-from web.source import (
-    About,
-    Link,
-    LocalSource,
-    NodeNotes,
-    UnlimitedPrograms,
-    WaitingReason,
-)
+from web.source import About, Link, LocalSource, NodeNotes, UnlimitedPrograms, WaitingReason
 
 MODELS = (
     ("a100", "NVIDIA-A100-SXM4-80GB", 81920, 28),
@@ -51,6 +47,12 @@ CLAIMS = (
     ("all", "vision", 1, SHARES_OF_CARD),
 )
 """Pod, namespace, number of the card, and share of it."""
+DENIALS = (
+    DenialCount(
+        "label-not-allowed", "speech", 4, 'clearml-injector/fraction "0.5" is not allowed: use 0.500'
+    ),
+    DenialCount("over-quota", "vision", 2, "over the quota of namespace vision: 400 of 400 slices are used"),
+)
 ROOM = "needs 8 slices of a GPU on a node with GPUs of 81920 MiB"
 
 
@@ -105,20 +107,7 @@ class Example:
             lambda namespace, pod: self._created.get((namespace, pod), ""),
             self._why,
             lambda: (Quota("namespace", "vision", 400), Quota("queue", "nightly", 200, 60)),
-            lambda: (
-                DenialCount(
-                    "label-not-allowed",
-                    "speech",
-                    4,
-                    'clearml-injector/fraction "0.5" is not allowed: use 0.500',
-                ),
-                DenialCount(
-                    "over-quota",
-                    "vision",
-                    2,
-                    "over the quota of namespace vision: 400 of 400 slices are used",
-                ),
-            ),
+            lambda: DENIALS,
             lambda: ((UnlimitedPrograms("a100-01", "speech", "notebook-3", "main", 4, 40960),), 1),
             lambda node: PodUses(self._uses.get(node, {})),
             lambda node: NodeNotes(node == HELD, frozenset({6} if node == UNHEALTHY else ())),
@@ -197,6 +186,19 @@ SCENES: dict[str, Callable[[], Example]] = {
     "both": lambda: Example((2, 1, 0), is_full=False).with_cards("dra-00"),
     "large": lambda: Example(tuple(count for *_, count in MODELS), is_full=True),
 }
+
+
+@contextmanager
+def shown(scene: str) -> Iterator[str]:
+    """Serve a scene in a process of its own while the context is open; give the page's address."""
+    command = [sys.executable, "-m", "testbed.page_example", scene]
+    process = subprocess.Popen(command, cwd=Path(__file__).parents[1], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        yield f"http://localhost:{int(process.stdout.readline())}/"
+    finally:
+        process.terminate()
+        process.communicate()
 
 
 def _say(port: int) -> None:

@@ -8,9 +8,11 @@ from pathlib import Path
 from types import FrameType
 
 from testbed import binaries
+from testbed.building import say
+from testbed.certificate_files import write_tls
 from testbed.chart import elsewhere
 from testbed.cluster import Cluster
-from testbed.controller_process import Controller, asking_webhook, install_crd, write_tls
+from testbed.controller_process import Controller, asking_webhook, install_crd
 from testbed.gpu_nodes import GpuNode
 from testbed.product import COMMAND, POLICIES
 from testbed.registration import OWN_NAMESPACE
@@ -65,50 +67,28 @@ def until_interrupted(run: Callable[[Path], None]) -> None:
         say("taken down")
 
 
-def say(line: str) -> None:
-    """Print at once, also into a pipe."""
-    print(line, flush=True)  # noqa: T201 - a command's output
-
-
 def _run(built: Path) -> None:
     temporary = tempfile.TemporaryDirectory(prefix="gpu-fraction-")
     with temporary as folder, Cluster(built, Path(folder)) as cluster:
         for number, node in enumerate(NODES):
             cluster.api.create(node.manifest(f"gpu-{number}"))
-        with _companion(cluster, Path(folder, "controller")) as controller:
-            webhook_folder = Path(folder, "webhook")
-            webhook_folder.mkdir()
+        controller_folder, webhook_folder = Path(folder, "controller"), Path(folder, "webhook")
+        for made in (controller_folder, webhook_folder):
+            made.mkdir()
+        install_crd(cluster.api)
+        cluster.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OWN_NAMESPACE}})
+        # The Lease of the chart's installation, so that doctor finds who leads.
+        lease, tls = "fraction-injector-controller", write_tls(controller_folder / "tls")
+        more = [f"--namespace={OWN_NAMESPACE}", "--page", "--page-port=0"]
+        with Controller(cluster.kubeconfig, controller_folder, tls, lease, more=more) as controller:
+            controller.until_leading()
             with asking_webhook(controller.url, controller.tls, webhook_folder) as webhook:
                 values = Path(folder, "values.json")
                 values.write_text(json.dumps(elsewhere(webhook), indent=1))
-                say(_welcome(cluster, controller, values))
+                names = {"kubeconfig": cluster.kubeconfig, "binaries": built, "values": values}
+                names |= {"install": INSTALL, "pod": POD, "command": COMMAND, "page": controller.page}
+                say(WELCOME.format(**names, logs=folder))
                 pause()
-
-
-def _companion(cluster: Cluster, folder: Path) -> Controller:
-    folder.mkdir()
-    install_crd(cluster.api)
-    cluster.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OWN_NAMESPACE}})
-    # The Lease of the chart's installation, so that doctor finds who leads.
-    more = [f"--namespace={OWN_NAMESPACE}", "--page", "--page-port=0"]
-    controller = Controller(
-        cluster.kubeconfig, folder, write_tls(folder / "tls"), "fraction-injector-controller", more=more
-    )
-    controller.until_leading()
-    return controller
-
-
-def _welcome(cluster: Cluster, controller: Controller, values: Path) -> str:
-    return WELCOME.format(
-        kubeconfig=cluster.kubeconfig,
-        binaries=cluster.home.binaries,
-        values=values,
-        install=INSTALL,
-        pod=POD,
-        command=COMMAND,
-        page=controller.page,
-        logs=cluster.home.folder,
-    )
 
 
 def pause() -> None:

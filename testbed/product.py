@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-import trustme
 
 from testbed.admission_server import Answer
 from testbed.api import ApiError
+from testbed.certificate_files import write_tls
 from testbed.process import WAIT_S, Process, Stoppable, start_on_free_ports
 from testbed.registration import Outcome
 
@@ -30,15 +30,18 @@ class Setup:
     Attributes:
         policies: Directory of policy files.
         inventory: File of Node documents.
+        controller: URL of the API of the controller that a webhook asks in place of an inventory.
     """
 
     policies: Path
-    inventory: Path
+    inventory: Path | None = None
+    controller: str = ""
 
     @property
     def options(self) -> list[str]:
         """As command line options."""
-        return [f"--policies={self.policies}", f"--inventory={self.inventory}"]
+        knows = f"--controller={self.controller}" if self.controller else f"--inventory={self.inventory}"
+        return [f"--policies={self.policies}", knows]
 
 
 class Webhook(Stoppable):
@@ -82,18 +85,9 @@ class Webhook(Stoppable):
         return self._process.pid
 
     @property
-    def port(self) -> int:
-        """Port that it keeps over restarts."""
-        return self._port
-
-    @property
     def url(self) -> str:
         """For clientConfig.url."""
         return f"https://127.0.0.1:{self._port}/mutate"
-
-    def is_ready(self) -> bool:
-        """Whether it says so."""
-        return self._ready([self._port])
 
     def figure(self, metric: str) -> float:
         """Return the value of a metric without labels.
@@ -141,13 +135,7 @@ def self_signed(setup: Setup, folder: Path) -> Webhook:
 
 def mounted(setup: Setup, folder: Path) -> Webhook:
     """Start a webhook with a certificate from a directory, which stays the same when it starts again."""
-    ca, directory = trustme.CA(), folder / "tls"
-    leaf = ca.issue_cert("localhost", "127.0.0.1")
-    directory.mkdir()
-    ca.cert_pem.write_to_path(str(directory / "ca.crt"))
-    leaf.private_key_pem.write_to_path(str(directory / "tls.key"))
-    for pem in leaf.cert_chain_pems:
-        pem.write_to_path(str(directory / "tls.crt"), append=True)
+    directory = write_tls(folder / "tls")
     return Webhook(setup, folder, [f"--tls-dir={directory}"], directory / "ca.crt")
 
 

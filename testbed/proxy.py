@@ -13,34 +13,17 @@ from urllib.parse import urlsplit
 from testbed.components import ADMIN_TOKEN
 
 CHUNK = 1 << 16
-GONE = b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}'
-
-
-def _refusal(status: str, body: bytes = b"{}", more: bytes = b"") -> bytes:
-    return b"HTTP/1.1 %s\r\nContent-Length: %d\r\n%s\r\n%s" % (status.encode(), len(body), more, body)
-
-
-_CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-FAULTS = {
-    "gone": _refusal("410 Gone", GONE),
-    "busy": _refusal("429 Too Many Requests", more=b"Retry-After: 1\r\n"),
-    "truncated": _CHUNKED + b'14\r\n{"type":"ADDED","obj\r\n0\r\n\r\n',
-    "silence": b"",
-}
-"""What a watch may be answered instead of the truth; silence ends when the client ends it."""
 
 
 class Proxy:
     """Plain HTTP towards the controller, TLS towards an API server. Use as a context manager.
 
     Attributes:
-        faults: Names out of FAULTS for the next watches, one each.
         late: Status lines with which the API server answered what was sent on only after a hold.
     """
 
     def __init__(self, upstream: str, ca_file: Path) -> None:
         self.upstream = upstream
-        self.faults: list[str] = []
         self.late: list[str] = []
         self._trust = ssl.create_default_context(cafile=str(ca_file))
         self._loop = asyncio.new_event_loop()
@@ -74,10 +57,6 @@ class Proxy:
         }
         file.write_text(json.dumps(config))
         return file
-
-    def drop(self) -> None:
-        """Break every connection."""
-        self._call(self._abort())
 
     def hold(self) -> None:
         """Keep back what the controller sends from now on; answers and events still reach it."""
@@ -136,10 +115,6 @@ class Proxy:
         back = asyncio.create_task(self._back(up_reader, writer, held))
         try:
             while data := await reader.read(CHUNK):
-                if self.faults and data.startswith(b"GET ") and b"watch=1" in data.partition(b"\r\n")[0]:
-                    writer.write(FAULTS[self.faults.pop(0)])
-                    await reader.read(CHUNK)
-                    return
                 if not self._open.is_set():
                     held.was = True
                     await self._open.wait()

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from testbed.api import Api, ApiError, Object
-from testbed.process import WAIT_S, eventually
+from testbed.process import eventually
 
 LABEL = "clearml-injector/fraction"
 MEMORY_LABEL = "clearml-injector/gpu-memory"
@@ -47,9 +47,7 @@ def _on_create(group: str, resource: str) -> Object:
 
 
 @contextmanager
-def registered(
-    api: Api, config: Object, namespace: str, works: Callable[[Outcome], bool], seconds: float = WAIT_S
-) -> Iterator[None]:
+def registered(api: Api, config: Object, namespace: str, works: Callable[[Outcome], bool]) -> Iterator[None]:
     """Keep a webhook registered, from when it takes effect until it no longer does.
 
     Args:
@@ -57,30 +55,15 @@ def registered(
         config: As `configuration` makes it.
         namespace: Where dry runs ask what becomes of a labelled pod.
         works: Whether that outcome shows the webhook's effect.
-        seconds: How long to wait for either.
     """
     name = config["metadata"]["name"]
     api.create(config)
     try:
-        _until(lambda: probe(api, namespace), works, f"webhook {name} takes effect", seconds)
+        eventually(lambda: works(probe(api, namespace)), f"webhook {name} takes effect")
         yield
     finally:
         api.delete(KIND, name, api=API)
-        without = f"webhook {name} is out of effect"
-        _until(lambda: probe(api, namespace), lambda outcome: not works(outcome), without, seconds)
-
-
-def _until(ask: Callable[[], Outcome], holds: Callable[[Outcome], bool], what: str, seconds: float) -> None:
-    last: list[Outcome] = []
-
-    def check() -> bool:
-        last[:] = [ask()]
-        return holds(last[0])
-
-    try:
-        eventually(check, what, seconds)
-    except AssertionError as error:
-        raise AssertionError(f"{error}\na labelled pod: {last[0]}") from None
+        eventually(lambda: not works(probe(api, namespace)), f"webhook {name} is out of effect")
 
 
 def probe(api: Api, namespace: str) -> Outcome:

@@ -7,8 +7,6 @@ demo's output; it is drawn as SVG, without fonts from elsewhere.
 import os
 import re
 import subprocess
-import sys
-from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from testbed import browser
+from testbed.page_example import shown
 from testbed.product import COMMAND
 
 DOCS = Path(__file__).parents[1] / "docs" / "images"
@@ -35,21 +34,9 @@ def main() -> None:
     if reason := browser.missing():
         raise SystemExit(reason)
     TERMINAL.write_text(terminal())
-    with browser.chromium() as chromium, _example() as address:
+    with browser.chromium() as chromium, shown("large") as address:
         for name, (query, options) in PICTURES.items():
             photograph(chromium, f"{address}{query}", DOCS / f"{name}.png", **options)
-
-
-@contextmanager
-def _example():
-    """The page over a made-up cluster, and its address."""
-    command = [sys.executable, "-m", "testbed.page_example", "large"]
-    process = subprocess.Popen(command, cwd=DOCS.parents[1], stdout=subprocess.PIPE)
-    try:
-        yield f"http://localhost:{int(process.stdout.readline())}/"
-    finally:
-        process.terminate()
-        process.communicate()
 
 
 def photograph(chromium, address, file, **options):
@@ -68,13 +55,12 @@ def photograph(chromium, address, file, **options):
 def terminal():
     """The demo's output as SVG."""
     environment = os.environ | {"COLUMNS": str(COLUMNS), "FORCE_COLOR": "1", "TERM": "xterm-256color"}
-    shown = subprocess.run(
-        [COMMAND, "demo"], env=environment, capture_output=True, text=True, check=True
-    ).stdout
+    ended = subprocess.run([COMMAND, "demo"], env=environment, capture_output=True, text=True, check=True)
     console = Console(record=True, width=COLUMNS, file=StringIO(), force_terminal=True)
     # Its port is another one each time, and so is the folder of the checkout.
-    shown = re.sub(r"localhost:\d+", "localhost:8443", shown).replace(COMMAND, ".venv/bin/fraction-injector")
-    console.print(Text.from_ansi(shown))
+    said = re.sub(r"localhost:\d+", "localhost:8443", ended.stdout)
+    said = said.replace(COMMAND, ".venv/bin/fraction-injector")
+    console.print(Text.from_ansi(said))
     drawn = console.export_svg(title="make demo", unique_id="demo")
     return re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)
 

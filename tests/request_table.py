@@ -77,51 +77,44 @@ INSTANCES: dict[tuple[str, str], list[str | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class InstanceRequest:
-    """A request in mode mig on one kind of card, by either strategy, and the profile that it gets."""
+    """A request in mode mig on one kind of card, and the profile that it gets."""
 
-    strategy: str
-    kind: str
+    product: str
     label: tuple[str, str]
     annotations: tuple[tuple[str, str], ...]
     profile: str | None
 
     @property
-    def product(self) -> str:
-        """As the node's label has it."""
-        return self.kind if self.strategy == "mixed" else f"{self.kind}-MIG-{self.profile}"
-
-    @property
     def resource(self) -> str:
         """What the pod gets one of."""
-        return f"nvidia.com/mig-{self.profile}" if self.strategy == "mixed" else "nvidia.com/gpu"
+        return f"nvidia.com/mig-{self.profile}"
 
     @property
     def eighths(self) -> int | None:
         """What the profile is worth; None where the pod is denied."""
-        return PROFILES[self.kind][self.profile] if self.profile is not None else None
+        return PROFILES[self.product][self.profile] if self.profile is not None else None
 
     def __str__(self) -> str:
-        said = ", ".join(f"{name}={text}" for name, text in (self.label, *self.annotations))
-        return f"{said} in mig, {self.strategy}, on {self.kind}"
+        return f"{_said(self.label, *self.annotations)} in mig on {self.product}"
+
+
+def _said(*pairs: tuple[str, str]) -> str:
+    return ", ".join(f"{name}={text}" for name, text in pairs)
 
 
 def every_instance_request() -> Iterator[InstanceRequest]:
-    """Every row of the table of instances; a node of strategy `single` has only the profile of the row."""
+    """Every row of the table of instances; by strategy `single` see tests/modes/test_mig.py."""
     for label, row in INSTANCES.items():
         for kind, profile in zip(PROFILES, row, strict=True):
-            yield InstanceRequest("mixed", kind, label, (), profile)
-            if profile is not None:
-                yield InstanceRequest("single", kind, label, (), profile)
+            yield InstanceRequest(kind, label, (), profile)
     for annotation in ((GPUS, "2"), (CONTAINERS, PARTS[FRACTION])):
-        yield InstanceRequest("mixed", "NVIDIA-H200", (FRACTION, "0.500"), (annotation,), DENIED)
+        yield InstanceRequest("NVIDIA-H200", (FRACTION, "0.500"), (annotation,), DENIED)
 
 
 def instance_nodes() -> Iterator[tuple[str, dict[str, int]]]:
     """Product and instances of every node that `every_instance_request` needs."""
     for kind, profiles in PROFILES.items():
         yield kind, {f"nvidia.com/mig-{profile}": 2 for profile in profiles}
-        for profile in profiles:
-            yield f"{kind}-MIG-{profile}", {"nvidia.com/gpu": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +134,7 @@ class Request:
         return list(range(self.gpus)) if self.row is not None and self.mode == "per-gpu" else []
 
     def __str__(self) -> str:
-        said = ", ".join(f"{name}={text}" for name, text in (self.label, *self.annotations))
-        return f"{said} in {self.mode} on {self.kind}"
+        return f"{_said(self.label, *self.annotations)} in {self.mode} on {self.kind}"
 
 
 def every_request() -> Iterator[Request]:

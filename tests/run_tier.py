@@ -32,7 +32,6 @@ PROGRAMS = {
     "gcc": "gcc libc6-dev",
     "ip": "iproute2",
     "mmdebstrap": "mmdebstrap",
-    "openssl": "openssl",
     "pkg-config": "pkg-config",
     "podman": "podman runc busybox-static",
     "promtool": "prometheus",

@@ -6,7 +6,7 @@ import shutil
 import pytest
 import yaml
 
-from testbed.references import ACTION, IMAGE, LOCK, ROOT, entries, files, problems, unpinned, write
+from testbed.references import ACTION, LOCK, ROOT, entries, files, problems, unpinned, write
 
 IMAGES = {each.name: each for each in entries() if each.kind == "image"}
 BASE = IMAGES["docker.io/library/python"]
@@ -27,16 +27,6 @@ def test_every_action_is_named_by_its_commit():
     assert all(re.fullmatch("[0-9a-f]{40}", found["at"]) for found in named)
     uses = sum(file.read_text().count("uses:") for file, kind in files() if kind == "action")
     assert uses == len(named), "a reference that is not read"
-
-
-def test_the_base_image_and_the_limiters_are_looked_at():
-    named = {
-        found["name"]
-        for file, kind in files()
-        if kind == "image"
-        for found in IMAGE.finditer(file.read_text())
-    }
-    assert named == {"docker.io/library/python", "docker.io/projecthami/hamicore"}
 
 
 def test_a_release_is_not_made_of_what_has_no_digest():
@@ -73,24 +63,12 @@ CHANGES = {
         "hamicore:v2.11.0",
         "is not what was reviewed",
     ),
-    "another base image": (
-        "Dockerfile",
-        "docker.io/library/python",
-        "docker.io/library/pypy",
-        "is not in requirements/references.toml",
-    ),
     "a base image without a tag": ("Dockerfile", BASE.text(), BASE.name, "has no tag"),
     "an action by its tag": (
         ".github/workflows/release.yml",
         f"@{COMMIT} # v7.0.1",
         "@v4",
         "is not what was reviewed",
-    ),
-    "a commit without another note": (
-        "requirements/references.toml",
-        COMMIT,
-        "c" * 40,
-        "`reviewed` begins with 'cccccccccccc'",
     ),
     "an action without a commit": ("requirements/references.toml", COMMIT, "v4", "the commit of its tag"),
     "an image without a reason": (
@@ -112,24 +90,9 @@ def test_it_is_reported(kind, copy):
 
 def test_a_digest_that_is_entered_is_written_into_the_files(copy):
     digest = "d" * 64
-    lock = copy / "requirements" / "references.toml"
-    text = lock.read_text()
-    for each in IMAGES.values():
-        held = f'digest = "{each.digest}"' if each.digest else f'unpinned = "{each.unpinned}"'
-        before = f'{held}\nreviewed = "{each.reviewed}"'
-        assert before in text
-        text = text.replace(
-            before, f'digest = "{digest}"\nreviewed = "{digest[:12]}: the index of all platforms"'
-        )
-    lock.write_text(text)
+    held = f'digest = "{BASE.digest}"\nreviewed = "{BASE.reviewed}"'
+    change(copy, "requirements/references.toml", held, f'digest = "{digest}"\nreviewed = "{digest[:12]}: it"')
     assert any("is not what was reviewed" in each for each in problems(copy))
-    assert len(write(copy)) == 2
+    assert write(copy) == [copy / "Dockerfile"]
     assert list(problems(copy)) == []
-    assert write(copy) == []
-    assert (
-        f"image: docker.io/projecthami/hamicore:v2.10.0@sha256:{digest}\n"
-        in (copy / "policies" / "limiters" / "hami-core.yaml").read_text()
-    )
-    assert (
-        f"ARG BASE=docker.io/library/python:3.13-slim@sha256:{digest}\n" in (copy / "Dockerfile").read_text()
-    )
+    assert f"python:3.13-slim@sha256:{digest}\n" in (copy / "Dockerfile").read_text()

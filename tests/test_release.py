@@ -8,7 +8,6 @@ import yaml
 
 ROOT = Path(__file__).parent.parent
 WORKFLOWS = ROOT / ".github" / "workflows"
-FORMS = ROOT / ".github" / "ISSUE_TEMPLATE"
 
 
 def test_the_release_workflow_grants_no_more_than_each_job_needs_and_says_that_it_has_not_run():
@@ -44,15 +43,6 @@ def test_the_workflow_of_pull_requests_looks_for_what_is_known_to_be_broken():
     assert jobs["codeql"]["strategy"]["matrix"]["language"] == ["python", "javascript-typescript", "actions"]
     for job in jobs.values():
         assert not [step for step in job["steps"] if "${{" in step.get("run", "")]
-
-
-@pytest.mark.parametrize("name", ["bug.yml", "idea.yml"])
-def test_a_form_asks_for_what_it_must(name):
-    form = yaml.safe_load((FORMS / name).read_text())
-    assert {"name", "description", "body"} <= form.keys()
-    ids = [part["id"] for part in form["body"] if part["type"] != "markdown"]
-    assert len(ids) == len(set(ids))
-    assert any(part.get("validations", {}).get("required") for part in form["body"])
 
 
 @pytest.mark.parametrize(

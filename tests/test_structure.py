@@ -56,32 +56,10 @@ def test_types_layers_and_the_wheel_are_of_the_same_packages():
     assert {file.parent.name for file in ROOT.glob("*/__init__.py")} - set(PACKAGES) == DEVELOPMENT
 
 
-def test_a_package_says_what_it_is_and_exports_only_names_that_others_import():
-    trees = all_modules()
-    imported = {
-        (node.module, name.name)
-        for tree in trees.values()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-        for name in node.names
-    }
-    packages = {file: tree for file, tree in trees.items() if file.name == "__init__.py"}
+def test_a_package_says_what_it_is():
+    packages = {file: tree for file, tree in all_modules().items() if file.name == "__init__.py"}
     assert len(packages) > 15
-    for file, tree in packages.items():
-        package = ".".join(file.parent.relative_to(ROOT).parts)
-        assert ast.get_docstring(tree), f"{package} does not say what it holds"
-        names = set()
-        for node in tree.body:
-            if isinstance(node, ast.Assign):
-                names |= {target.id for target in node.targets}
-            elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-                names.add(node.name)
-            elif isinstance(node, ast.Import | ast.ImportFrom):
-                names |= {name.asname or name.name for name in node.names}
-        unused = {
-            name for name in names if name not in {"__all__", "PUBLIC"} and (package, name) not in imported
-        }
-        assert not unused, f"nobody imports {unused} from {package}: import from the module itself"
+    assert [file for file, tree in packages.items() if not ast.get_docstring(tree)] == []
 
 
 def public(package):

@@ -130,14 +130,3 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
     terminalreporter.section(f"{SLOWEST} slowest tests, seconds of CPU")
     for nodeid, seconds in sorted(_taken.items(), key=lambda each: -each[1])[:SLOWEST]:
         terminalreporter.write_line(f"{seconds:6.1f} {nodeid}")
-    for reason, count in sorted(_skipped(terminalreporter).items()):
-        terminalreporter.write_line(f"skipped {count}: {reason}")
-
-
-def _skipped(terminalreporter: TerminalReporter) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for report in terminalreporter.stats.get("skipped", []):
-        place = report.longrepr
-        reason = (place[2] if isinstance(place, tuple) else str(place)).removeprefix("Skipped: ")
-        counts[reason] = counts.get(reason, 0) + 1
-    return counts

@@ -26,37 +26,32 @@ class Pair(NamedTuple):
 def make_pairs(service: str) -> tuple[Pair, Pair]:
     """Return a CA, and a leaf of it for a service's DNS name and this machine's loopback address."""
     ca_key, leaf_key = (rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in range(2))
-    ca_name = x509.DNSName(AUTHORITY)
-    ca = _certificate(AUTHORITY, ca_key.public_key(), [ca_name]).add_extension(
-        x509.BasicConstraints(ca=True, path_length=None), critical=True
-    )
+    ca, usage = x509.BasicConstraints(ca=True, path_length=None), [ExtendedKeyUsageOID.SERVER_AUTH]
     names = [x509.DNSName(service), x509.IPAddress(ip_address("127.0.0.1"))]
-    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
-    leaf = _certificate(service, leaf_key.public_key(), names).add_extension(usage, critical=False)
-    return _signed(ca, ca_key, ca_key), _signed(leaf, leaf_key, ca_key)
-
-
-def _certificate(
-    subject: str, key: rsa.RSAPublicKey, names: Sequence[x509.GeneralName]
-) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
     return (
-        x509.CertificateBuilder()
-        .subject_name(_name(subject))
-        .issuer_name(_name(AUTHORITY))
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
+        _pair(AUTHORITY, [x509.DNSName(AUTHORITY)], ca, ca_key, ca_key),
+        _pair(service, names, x509.ExtendedKeyUsage(usage), leaf_key, ca_key),
+    )
+
+
+def _pair(
+    subject: str,
+    names: Sequence[x509.GeneralName],
+    extension: x509.ExtensionType,
+    key: rsa.RSAPrivateKey,
+    signer: rsa.RSAPrivateKey,
+) -> Pair:
+    now = datetime.now(UTC)
+    subject_name, issuer = (
+        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)]) for common in (subject, AUTHORITY)
+    )
+    certificate = (
+        x509.CertificateBuilder(issuer, subject_name, key.public_key(), x509.random_serial_number())
         .not_valid_before(now - timedelta(hours=1))
         .not_valid_after(now + YEARS)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(extension, critical=True)
+        .sign(signer, hashes.SHA256())
     )
-
-
-def _name(common: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
-
-
-def _signed(builder: x509.CertificateBuilder, key: rsa.RSAPrivateKey, signer: rsa.RSAPrivateKey) -> Pair:
-    certificate = builder.sign(signer, hashes.SHA256())
     key_pem = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
     return Pair(certificate.public_bytes(Encoding.PEM), key_pem)

@@ -13,7 +13,7 @@ from testbed.components import READY_S, write_kubeconfig
 from testbed.kubernetes_version import HAS_RESOURCE_CLAIMS
 from testbed.kueue import manifests
 from testbed.kueue.certificates import Pair, make_pairs
-from testbed.kueue.parts import KueueParts
+from testbed.kueue.parts import MANAGER, MANIFESTS
 from testbed.process import Process, start_on_free_ports
 
 CONVERSION = {"spec": {"conversion": {"strategy": "None", "webhook": None}}}
@@ -26,12 +26,12 @@ FEATURE_GATES = {
 
 
 @contextmanager
-def kueue(cluster: Cluster, parts: KueueParts, folder: Path, settings: Mapping[str, Any]) -> Iterator[None]:
+def kueue(cluster: Cluster, parts: Path, folder: Path, settings: Mapping[str, Any]) -> Iterator[None]:
     """Run Kueue for the namespaces with the label `manifests.MANAGED` while the context is open.
 
     Args:
         cluster: The control plane.
-        parts: The program and its manifests.
+        parts: Folder of the program and its manifests.
         folder: Empty folder for its certificate, configuration and log.
         settings: Of its Configuration, as an administrator of Kueue writes it.
 
@@ -43,17 +43,17 @@ def kueue(cluster: Cluster, parts: KueueParts, folder: Path, settings: Mapping[s
     (folder / "tls.crt").write_bytes(leaf.certificate)
     (folder / "tls.key").write_bytes(leaf.key)
     (folder / "ca.crt").write_bytes(authority.certificate)
-    _apply(cluster, [*manifests.permissions(parts.manifests), manifests.secret(authority, leaf)])
+    _apply(cluster, [*manifests.permissions(parts / MANIFESTS), manifests.secret(authority, leaf)])
     kubeconfig = folder / "kubeconfig"
     write_kubeconfig(cluster.home, cluster.url, kubeconfig, token=_token(cluster))
     installed: list[Object] = []
 
     def start(ports: list[int]) -> Process:
-        installed[:] = _at_port(parts, ports[0], authority)
+        installed[:] = _at_port(parts / MANIFESTS, ports[0], authority)
         _apply(cluster, installed)
         config = folder / "config.json"
         config.write_text(json.dumps(_configuration(folder, ports, settings)))
-        command = [str(parts.manager), f"--config={config}"]
+        command = [str(parts / MANAGER), f"--config={config}"]
         return Process(command, folder / "kueue.log", environment={"KUBECONFIG": str(kubeconfig)})
 
     process, _ = start_on_free_ports(2, start, lambda ports: plain_http.is_ready(ports[1]), READY_S)
@@ -64,10 +64,9 @@ def kueue(cluster: Cluster, parts: KueueParts, folder: Path, settings: Mapping[s
             _take_away(cluster, installed)
 
 
-def _at_port(parts: KueueParts, port: int, authority: Pair) -> list[Object]:
+def _at_port(folder: Path, port: int, authority: Pair) -> list[Object]:
     url = f"https://127.0.0.1:{port}"
-    made = manifests.crds(parts.manifests, url, authority)
-    return [*made, *manifests.webhooks(parts.manifests, url, authority)]
+    return [*manifests.crds(folder, url, authority), *manifests.webhooks(folder, url, authority)]
 
 
 def _configuration(folder: Path, ports: list[int], settings: Mapping[str, Any]) -> Object:

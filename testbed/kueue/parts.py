@@ -3,7 +3,6 @@
 `python -m testbed.kueue.parts` builds what is missing and prints the folder. The version stands in `go.mod`.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from testbed import building
@@ -14,29 +13,8 @@ MODULE = Path(__file__).parent
 KUEUE = "sigs.k8s.io/kueue"
 MANAGER = "kueue"
 MANIFESTS = "manifests"
-"""Of the module's folder `config/components`."""
+"""Folders `crd`, `rbac` and `webhook` of the module's `config/components`, as kustomize reads them."""
 MANIFEST_FOLDERS = ("crd", "rbac", "webhook")
-
-
-@dataclass(frozen=True, slots=True)
-class KueueParts:
-    """Where they lie.
-
-    Attributes:
-        folder: Of all of them.
-    """
-
-    folder: Path
-
-    @property
-    def manager(self) -> Path:
-        """The program."""
-        return self.folder / MANAGER
-
-    @property
-    def manifests(self) -> Path:
-        """Folders `crd`, `rbac` and `webhook`, as kustomize reads them."""
-        return self.folder / MANIFESTS
 
 
 def cache_folder() -> Path:
@@ -45,13 +23,13 @@ def cache_folder() -> Path:
     return building.folder_of("kueue", repr((KUEUE, MANAGER, MANIFESTS, MANIFEST_FOLDERS)), *files)
 
 
-def build(say: Say) -> KueueParts:
-    """Build what the cache lacks, one line to `say` for each part.
+def build(say: Say) -> Path:
+    """Build what the cache lacks, one line to `say` for each part; return the folder with both.
 
     Raises:
         BuildError: Go failed.
     """
-    return KueueParts(building.make_missing("kueue", cache_folder(), MAKERS, say))
+    return building.make_missing("kueue", cache_folder(), MAKERS, say)
 
 
 def _manager(target: Path) -> None:
@@ -72,12 +50,5 @@ def _manifests(target: Path) -> None:
 MAKERS = {MANIFESTS: _manifests, MANAGER: _manager}
 
 
-def main() -> None:
-    """Build everything and print where it lies."""
-    if reason := go_missing():
-        raise SystemExit(reason)
-    building.say(str(build(building.say).folder))
-
-
 if __name__ == "__main__":
-    main()
+    building.command(go_missing, build)

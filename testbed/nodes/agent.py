@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from testbed.nodes import limit_hook
 from testbed.nodes.sandbox import Sandbox
-from testbed.nvidia import parts
+from testbed.nvidia import library, parts
 from testbed.nvidia.cards import LIMITS_OFFERED, LIMITS_UNKNOWN, Card, NvmlNode, Xid
 from testbed.nvidia.driver_root import LIBRARIES, DriverRoot
 from testbed.process import Process
@@ -114,11 +114,6 @@ class AgentOnNode:
         self._driver.write(self._node)
         self._sandbox.check(*(("touch",) if offered else ("rm", "-f")), CONTROLLERS)
 
-    @property
-    def limit_files(self) -> Path:
-        """Where the agent's hook finds the limits of shares."""
-        return self._folder / "driver-limits"
-
     def driver_limits(self) -> list[Mapping[str, Any]]:
         """Return what the driver holds to GPU memory, by time: `group`, `uuid`, `mib`, `requested`.
 
@@ -135,7 +130,7 @@ class AgentOnNode:
         self._toolkit.mkdir(exist_ok=True)
         shutil.copy(self._programs.ctk, self._toolkit)
         # In a user namespace a hook runs as a user who sees nothing of root's folders.
-        shutil.copy(self._programs.hook, f"{self._hook}.real")
+        shutil.copy(self._programs.folder / "nvidia-cdi-hook", f"{self._hook}.real")
         limit = shlex.join([sys.executable, "-S", limit_hook.__file__, str(self._folder / "limits")])
         self._hook.write_text(
             f"""#!/bin/sh
@@ -189,7 +184,7 @@ case "$1" in {limit_hook.NAME}) exec {limit} "$@";; *) exec {self._hook}.real "$
         file = self._folder / "features"
         once = "--oneshot", "--use-node-feature-api=false", "--no-timestamp", "--machine-type-file=/dev/null"
         where = f"--output-file={file}", f"--driver-root-ctr-path={self._driver.folder}"
-        program = str(self._programs.feature_discovery)
+        program = str(self._programs.folder / "gpu-feature-discovery")
         self._sandbox.check(program, *once, *where, environment=self._driver.environment)
         return dict(line.split("=", 1) for line in file.read_text().splitlines())
 
@@ -198,7 +193,7 @@ case "$1" in {limit_hook.NAME}) exec {limit} "$@";; *) exec {self._hook}.real "$
         libraries = f"{OPERATORS_DRIVER}/{LIBRARIES}"
         return [
             *("/bin/busybox", "chroot", "/host", "/usr/bin/env", f"LD_LIBRARY_PATH={libraries}"),
-            str(self._programs.device_plugin),
+            str(self._programs.folder / "nvidia-device-plugin"),
             "--device-list-strategy=cdi-cri",
             f"--nvidia-driver-root={OPERATORS_DRIVER}",
             f"--driver-root-ctr-path={OPERATORS_DRIVER}",
@@ -242,22 +237,19 @@ case "$1" in {limit_hook.NAME}) exec {limit} "$@";; *) exec {self._hook}.real "$
         server = urlsplit(cluster["cluster"]["server"])
         return {"KUBERNETES_SERVICE_HOST": str(server.hostname), "KUBERNETES_SERVICE_PORT": str(server.port)}
 
-    def start_whole_gpus(self, *uuids: str) -> Process:
-        """Start another device plugin on the node, which offers whole cards as NVIDIA's does."""
-        command = [
-            sys.executable,
-            "-m",
-            "testbed.nodes.whole_gpus",
-            "/var/lib/kubelet/device-plugins",
-            *uuids,
-        ]
-        environment = {**self._environment, "PYTHONPATH": str(CHECKOUT)}
-        return self._sandbox.start("whole-gpus", command, environment)
+    def start_whole_gpu(self, card: Card) -> Process:
+        """Start NVIDIA's own device plugin on the node, which sees one card and offers it whole."""
+        cards = self._folder / "whole"
+        NvmlNode((card,)).write(cards)
+        environment = {**self._environment, **self._driver.environment, library.CARDS: str(cards)}
+        return self._sandbox.start(
+            "whole-gpus", [str(self._programs.folder / "nvidia-device-plugin")], environment
+        )
 
     def start_nvidia_dra(self, node: str, kubeconfig: Path) -> Process:
         """Start NVIDIA's own DRA driver on the node, whose cards several claims may take memory of."""
         command = [
-            str(self._programs.dra_driver),
+            str(self._programs.folder / "gpu-kubelet-plugin"),
             *(f"--kubeconfig={kubeconfig}", f"--node-name={node}", "--image-name=unused"),
             f"--nvidia-driver-root={self._driver.folder}",
             f"--container-driver-root={self._driver.folder}",

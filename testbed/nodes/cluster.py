@@ -16,11 +16,9 @@ from testbed.cluster import Cluster
 from testbed.components import ADMIN_TOKEN, Home
 from testbed.gpu_nodes import GpuNode
 from testbed.nodes import stub_images
-from testbed.nodes.layout import PLAIN, Layout
-from testbed.nodes.node import Node, Place, start_proxy
+from testbed.nodes.node import Equipment, Node, Place, start_proxy
 from testbed.nodes.parts import Parts
 from testbed.nodes.sandbox import Reaper, Sandbox
-from testbed.nvidia.cards import Card
 from testbed.process import Process, ProcessError, eventually, start_on_free_ports, tail
 
 HERE = Path(__file__).parent
@@ -29,6 +27,7 @@ ADDRESS, PORT = "10.77.0.1", 6443
 PROXY_TOKEN = "kube-proxy"  # noqa: S105 - of a throw-away API server in a sandbox
 NAMES = (ADDRESS, "10.0.0.1", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
 READY_S = 180
+TWO_STAND_INS = Equipment()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,29 +49,21 @@ class RealCluster(Cluster):
         binaries: Folder of the control plane's, as `testbed.binaries.build` returned it.
         parts: Of the nodes.
         nodes: How many.
-        gpus: Of each node, as its device plugin says.
         archives: Images for every node, in addition to the stand-ins.
-        agent_gpus: GPUs of each node where the product's agent offers them, in place of the device plugin.
-        agent_from_chart: The chart runs that agent, so that nodes are ready without offering anything.
-        agent_by_dra: That agent offers the GPUs by DRA.
-        layout: Where the nodes keep their container runtime.
+        each: What each node has.
 
     Attributes:
         nodes: The nodes by name.
     """
 
-    def __init__(  # noqa: PLR0913 - what a cluster is made of
+    def __init__(
         self,
         binaries: Path,
         parts: Parts,
         *,
         nodes: int = 2,
-        gpus: int = 2,
         archives: Sequence[Path] = (),
-        agent_gpus: Sequence[Card] = (),
-        agent_from_chart: bool = False,
-        agent_by_dra: bool = False,
-        layout: Layout = PLAIN,
+        each: Equipment = TWO_STAND_INS,
     ) -> None:
         # Not below a test's own folder: paths of sockets have at most 107 characters.
         folder = Path(tempfile.mkdtemp(prefix="gpu-nodes-"))
@@ -82,11 +73,7 @@ class RealCluster(Cluster):
         self._reaper.keep("folder", folder)
         self._parts = parts
         self._archives = archives
-        self._gpus = len(agent_gpus) or gpus
-        self._agent_gpus = agent_gpus
-        self._agent_from_chart = agent_from_chart
-        self._agent_by_dra = agent_by_dra
-        self._layout = layout
+        self._each = each
         self._control = Sandbox(CONTROL_PLANE, folder / CONTROL_PLANE, self._reaper)
         self._names = [f"gpu-node-{number}" for number in range(1, nodes + 1)]
         self.nodes: dict[str, Node] = {}
@@ -116,7 +103,7 @@ class RealCluster(Cluster):
         for node in self.nodes.values():
             node.start_services()
         for name in self._names:
-            ready = self._kubelet_is_ready if self._agent_from_chart else self.is_ready
+            ready = self._kubelet_is_ready if self._each.agent_from_chart else self.is_ready
             eventually(lambda name=name, ready=ready: ready(name), f"{name} is ready", READY_S)
             self.api.patch("Node", name, {"metadata": {"labels": self._labels(name)}})
 
@@ -194,11 +181,7 @@ class RealCluster(Cluster):
             kubeconfig=self._kubeconfig(name, name),
             proxy_kubeconfig=self.home.folder / "proxy.kubeconfig",
             dns=ADDRESS,
-            gpus=self._gpus,
-            agent_gpus=self._agent_gpus,
-            agent_from_chart=self._agent_from_chart,
-            agent_by_dra=self._agent_by_dra,
-            layout=self._layout,
+            has=self._each,
         )
         return Node(Sandbox(name, self.home.folder / f"n{number}", self._reaper), self._parts, place)
 
@@ -231,11 +214,11 @@ class RealCluster(Cluster):
 
     def is_ready(self, name: str) -> bool:
         """Whether a node says so of itself and offers its GPUs."""
-        if self._agent_by_dra:
+        if self._each.agent_by_dra:
             return self._kubelet_is_ready(name) and bool(self.dra_devices(name))
         allocatable = self._status(name).get("allocatable", {})
-        offered = [allocatable.get(f"nvidia.com/gpu-{index}") for index in range(self._gpus)]
-        return self._kubelet_is_ready(name) and offered == ["8"] * self._gpus
+        offered = [allocatable.get(f"nvidia.com/gpu-{index}") for index in range(self._each.gpus)]
+        return self._kubelet_is_ready(name) and offered == ["8"] * self._each.gpus
 
     def dra_devices(self, name: str, driver: str = DRIVER) -> dict[str, Object]:
         """The devices that a DRA driver of a node offers, the agent if none is named, by their names."""
@@ -253,7 +236,7 @@ class RealCluster(Cluster):
         return found[0]["status"] if found else {}
 
     def _labels(self, name: str) -> Object:
-        return dict(GpuNode(gpus=self._gpus).manifest(name)["metadata"]["labels"])
+        return dict(GpuNode(gpus=self._each.gpus).manifest(name)["metadata"]["labels"])
 
     def held_slices(self) -> dict[tuple[str, str, str], int]:
         """Slices by namespace, pod and resource as the kubelets have them: what a ledger must equal."""

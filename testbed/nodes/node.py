@@ -18,7 +18,30 @@ from testbed.process import Process
 SOCKET = PLAIN.socket
 RUNTIME_OF_TOOLKIT = "nvidia-container-runtime"
 READY_S = 180
+STAND_INS = 2
 PODS = "10.88.0.0/16"
+
+
+@dataclass(frozen=True, slots=True)
+class Equipment:
+    """What a node has.
+
+    Attributes:
+        cards: GPUs that the product's agent offers; without any, a stand-in device plugin offers two.
+        agent_from_chart: The chart runs that agent, so that a node is ready without offering anything.
+        agent_by_dra: That agent offers the GPUs by DRA, as the node's own user.
+        layout: Where it keeps its container runtime.
+    """
+
+    cards: Sequence[Card] = ()
+    agent_from_chart: bool = False
+    agent_by_dra: bool = False
+    layout: Layout = PLAIN
+
+    @property
+    def gpus(self) -> int:
+        """How many are offered."""
+        return len(self.cards) or STAND_INS
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +54,7 @@ class Place:
         kubeconfig: Of the kubelet.
         proxy_kubeconfig: Of kube-proxy.
         dns: Address of the name server.
-        gpus: GPUs that the device plugin offers.
-        agent_gpus: GPUs that the product's agent offers in place of the device plugin.
-        agent_from_chart: The agent is not started here: the chart's DaemonSet is to be.
-        agent_by_dra: The agent offers the GPUs by DRA, as the node's own user.
-        layout: Where it keeps its container runtime.
+        has: Its GPUs and its container runtime.
     """
 
     name: str
@@ -43,11 +62,7 @@ class Place:
     kubeconfig: Path
     proxy_kubeconfig: Path
     dns: str
-    gpus: int
-    agent_gpus: Sequence[Card] = ()
-    agent_from_chart: bool = False
-    agent_by_dra: bool = False
-    layout: Layout = PLAIN
+    has: Equipment
 
     @property
     def address(self) -> str:
@@ -107,14 +122,14 @@ class Node:
     def start_services(self, *, agent: bool = True) -> None:
         """Start what needs containerd and its images: kubelet, device plugin or agent, proxy."""
         self.start_kubelet()
-        if self.place.agent_gpus:
+        if self.place.has.cards:
             if "agent" not in vars(self):  # its driver outlives a reboot, as the disk does
-                socket, cards = self.place.layout.socket, self.place.agent_gpus
+                socket, cards = self.place.has.layout.socket, self.place.has.cards
                 self.agent = AgentOnNode(self.sandbox, socket, cards, self.parts.environment)
-                if self.place.agent_by_dra:
+                if self.place.has.agent_by_dra:
                     self.agent.dra_of = self.place.name, self.place.kubeconfig
             self.agent.show_folder()
-            if agent and not self.place.agent_from_chart:
+            if agent and not self.place.has.agent_from_chart:
                 self.agent.start()
         else:
             self.start_device_plugin()
@@ -122,7 +137,7 @@ class Node:
 
     def start_device_plugin(self) -> None:
         """Start the stand-in device plugin."""
-        self.device_plugin = self._run("deviceplugin", f"--gpus={self.place.gpus}")
+        self.device_plugin = self._run("deviceplugin", f"--gpus={self.place.has.gpus}")
 
     def start_containerd(self) -> None:
         """Start containerd and wait until it serves kubelets too, which end where it does not yet."""
@@ -133,7 +148,7 @@ class Node:
 
     def _write_containerd(self) -> str:
         """Write containerd's configuration, as k3s does at each start, and return its path on the node."""
-        layout, file = self.place.layout, self._folder / "containerd.toml"
+        layout, file = self.place.has.layout, self._folder / "containerd.toml"
         if layout.home:
             disk = self._folder / "home"
             file = disk / Path(layout.configuration).relative_to(layout.home)
@@ -165,7 +180,7 @@ class Node:
 
     def ctr(self, *arguments: str) -> str:
         """Run ctr among the pods' containers and return what it prints."""
-        command = ["ctr", f"--address={self.place.layout.socket}", "--namespace=k8s.io", *arguments]
+        command = ["ctr", f"--address={self.place.has.layout.socket}", "--namespace=k8s.io", *arguments]
         return self.sandbox.check(*command, environment=self.parts.environment)
 
     def held_slices(self) -> dict[tuple[str, str, str], int]:
@@ -224,7 +239,7 @@ def _kubelet(place: Place) -> Mapping[str, Any]:
         "authorization": {"mode": "AlwaysAllow"},
         "address": place.address,
         "readOnlyPort": 0,
-        "containerRuntimeEndpoint": f"unix://{place.layout.socket}",
+        "containerRuntimeEndpoint": f"unix://{place.has.layout.socket}",
         "clusterDomain": "cluster.local",
         "clusterDNS": [place.dns],
         # As sandboxes are: control groups without systemd, no swap of their own, no right to lower scores.

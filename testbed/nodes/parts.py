@@ -41,19 +41,9 @@ INSTALLED = {
 }
 """Commands that are installed by version: where each is, and its build tags."""
 PACKAGES = (
-    "libseccomp2",
-    "libseccomp-dev",
-    "containernetworking-plugins",
-    "busybox-static",
-    "nftables",
-    "libnftables1",
-    "libnftnl11",
-    "libmnl0",
-    "libjansson4",
-    "libxtables12",
-    "libedit2",
-    "libbsd0",
-    "libmd0",
+    *("libseccomp2", "libseccomp-dev", "containernetworking-plugins", "busybox-static", "nftables"),
+    *("libnftables1", "libnftnl11", "libmnl0", "libjansson4", "libxtables12", "libedit2"),
+    *("libbsd0", "libmd0"),
 )
 
 

@@ -4,14 +4,16 @@ import json
 from pathlib import Path
 
 from testbed import image
+from testbed.building import say
 from testbed.nodes import parts, sandbox
 from testbed.nodes.agent import chart_values
 from testbed.nodes.cluster import RealCluster
-from testbed.nodes.node import SOCKET
+from testbed.nodes.node import SOCKET, Equipment
 from testbed.nodes.stub_images import LIMITER, WORKLOAD
 from testbed.nvidia import parts as nvidia_parts
 from testbed.nvidia.cards import Card
-from testbed.playground import INSTALL, pause, say, until_interrupted
+from testbed.playground import INSTALL, pause, until_interrupted
+from testbed.registration import labelled_pod
 
 GPUS = [
     Card("GPU-00000000-0000"),
@@ -22,16 +24,8 @@ VALUES = {
     "image": {"repository": image.IMAGE.partition(":")[0], "tag": image.IMAGE.partition(":")[2]},
     "limiters": {"hami-core": {"extends": "hami-core", "initContainer": {"image": LIMITER}}},
 }
-POD = {
-    "apiVersion": "v1",
-    "kind": "Pod",
-    "metadata": {"name": "half", "labels": {"clearml-injector/fraction": "0.500"}},
-    "spec": {
-        "containers": [
-            {"name": "half", "image": WORKLOAD, "imagePullPolicy": "Never", "command": ["sleep", "3600"]}
-        ]
-    },
-}
+POD = labelled_pod("half", "0.500")
+POD["spec"]["containers"][0] |= {"image": WORKLOAD, "imagePullPolicy": "Never", "command": ["sleep", "3600"]}
 WELCOME = """
 Two nodes are up, each with kubelet, containerd, and two GPUs of 40 and of 80 GB that a file makes up for
 the node agent; both have the image of this checkout. In another terminal, in this folder:
@@ -64,23 +58,14 @@ def _run(built: Path) -> None:
     nvidia_parts.build(say)
     say("nodes: building the image of this checkout, where it has changed ...")
     archive = image.archive()
-    with RealCluster(
-        built, node_parts, archives=[archive], agent_gpus=GPUS, agent_from_chart=True
-    ) as cluster:
+    has = Equipment(GPUS, agent_from_chart=True)
+    with RealCluster(built, node_parts, archives=[archive], each=has) as cluster:
         folder = cluster.home.folder
         values, pod = folder / "values.json", folder / "pod.json"
         values.write_text(json.dumps(VALUES))
         pod.write_text(json.dumps(POD))
-        say(
-            WELCOME.format(
-                kubeconfig=cluster.kubeconfig,
-                binaries=built,
-                values=values,
-                install=INSTALL,
-                pod=pod,
-                logs=folder,
-            )
-        )
+        names = {"kubeconfig": cluster.kubeconfig, "binaries": built, "values": values}
+        say(WELCOME.format(**names, install=INSTALL, pod=pod, logs=folder))
         pause()
 
 

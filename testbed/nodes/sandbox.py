@@ -13,18 +13,8 @@ from testbed.nodes import cgroups
 from testbed.process import Process, eventually
 
 HERE = Path(__file__).parent
-UNSHARE = (
-    "unshare",
-    "--mount",
-    "--net",
-    "--cgroup",
-    "--uts",
-    "--pid",
-    "--ipc",
-    "--fork",
-    "--kill-child",
-    "--mount-proc",
-)
+SPACES = ("--mount", "--net", "--cgroup", "--uts", "--pid", "--ipc")
+UNSHARE = ("unshare", *SPACES, "--fork", "--kill-child", "--mount-proc")
 BOOT_S = 180
 
 
@@ -115,10 +105,9 @@ class Sandbox:
         return int(children.split()[0])
 
     def _entering(self, command: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-        spaces = ("--mount", "--net", "--cgroup", "--uts", "--pid", "--ipc")
         variables = [f"{name}={value}" for name, value in environment.items()]
         return self._in_groups(
-            ["nsenter", f"--target={self.pid}", *spaces, "--", "env", *variables, *command]
+            ["nsenter", f"--target={self.pid}", *SPACES, "--", "env", *variables, *command]
         )
 
     def start(

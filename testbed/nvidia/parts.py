@@ -43,26 +43,6 @@ class NvidiaParts:
         """Writes CDI specifications."""
         return self.folder / "nvidia-ctk"
 
-    @property
-    def hook(self) -> Path:
-        """Is named by those, and run by a container runtime."""
-        return self.folder / "nvidia-cdi-hook"
-
-    @property
-    def device_plugin(self) -> Path:
-        """Offers `nvidia.com/gpu` to a kubelet."""
-        return self.folder / "nvidia-device-plugin"
-
-    @property
-    def feature_discovery(self) -> Path:
-        """Writes the labels of a node with GPUs."""
-        return self.folder / "gpu-feature-discovery"
-
-    @property
-    def dra_driver(self) -> Path:
-        """Offers cards by Dynamic Resource Allocation."""
-        return self.folder / "gpu-kubelet-plugin"
-
     def generate_cards(self, driver: DriverRoot, vendor: str, output: Path, hook: Path) -> None:
         """Have the toolkit write a CDI specification with a device for each card, by uuid."""
         self._generate(driver, output, hook, "--mode=nvml", f"--vendor={vendor}")
@@ -117,12 +97,5 @@ def _make(target: Path) -> None:
     building.go("build", *flags, path + target.name, folder=MODULES / module, CGO_ENABLED="1")
 
 
-def main() -> None:
-    """Build everything and print where it lies."""
-    if reason := why_not():
-        raise SystemExit(reason)
-    building.say(str(build(building.say).folder))
-
-
 if __name__ == "__main__":
-    main()
+    building.command(why_not, lambda say: build(say).folder)

@@ -13,11 +13,11 @@ import pytest
 from testbed import plain_http
 from testbed.api import Api
 from testbed.balancer import Balancer
-from testbed.controller_process import SHORT_LEASE, ControllerSetup, install_crd
+from testbed.controller_process import SHORT_LEASE, install_crd
 from testbed.gpu_nodes import GpuNode
 from testbed.mounts import SecretMounts
 from testbed.process import Process, eventually, free_ports
-from testbed.product import COMMAND, GRACE_S, POLICIES, decides
+from testbed.product import COMMAND, GRACE_S, POLICIES, Setup, decides
 from testbed.registration import API, KIND, configuration, probe
 
 NAME = "rotating"
@@ -43,7 +43,7 @@ class Installation:
     folder: Path
 
     def start_webhook(self, number: int) -> Process:
-        setup = ControllerSetup(POLICIES, f"https://localhost:{self.ports[2][0]}")
+        setup = Setup(POLICIES, controller=f"https://localhost:{self.ports[2][0]}")
         port, health_port = self.ports[number]
         options = [f"--port={port}", f"--health-port={health_port}", f"--tls-dir={self.mounts[number]}"]
         more = ["--require-injected-ca", "--stop-delay=0"]
@@ -63,14 +63,17 @@ class Installation:
     def ready(self, number: int) -> bool:
         return plain_http.is_ready(self.ports[number][1])
 
+    def metrics(self, number: int) -> str:
+        """Of a webhook or the controller; nothing while it does not answer."""
+        try:
+            return plain_http.get(f"http://127.0.0.1:{self.ports[number][1]}/metrics").text
+        except httpx.TransportError:
+            return ""
+
     def follows(self, number: int) -> bool:
         """Whether a webhook knows nodes from the controller; other tests' may be among them."""
-        try:
-            metrics = plain_http.get(f"http://127.0.0.1:{self.ports[number][1]}/metrics").text
-        except httpx.TransportError:  # it starts; the other one answered admission so far
-            return False
-        known = re.findall(r"^fraction_injector_snapshot_nodes (\S+)$", metrics, re.MULTILINE)
-        return any(float(count) >= 1 for count in known)
+        nodes = r"^fraction_injector_snapshot_nodes (\S+)$"
+        return any(float(count) >= 1 for count in re.findall(nodes, self.metrics(number), re.MULTILINE))
 
     def secret(self, suffix: str) -> dict[str, bytes]:
         data = self.api.get("Secret", f"{NAME}-{suffix}", self.namespace).get("data") or {}
@@ -82,12 +85,8 @@ class Installation:
 
     def phase(self) -> str:
         """Where the controller says that the rotation is; empty while it does not answer."""
-        try:
-            text = plain_http.get(f"http://127.0.0.1:{self.ports[2][1]}/metrics").text
-        except httpx.TransportError:
-            return ""
-        lines = [line for line in text.splitlines() if line.startswith("fraction_injector_rotation_phase{")]
-        return next((line.split('"')[1] for line in lines if line.endswith(" 1.0")), "")
+        now = r'^fraction_injector_rotation_phase{phase="(.*)"} 1.0$'
+        return "".join(re.findall(now, self.metrics(2), re.MULTILINE)[:1])
 
 
 @pytest.fixture

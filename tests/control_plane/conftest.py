@@ -3,7 +3,7 @@
 import itertools
 import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,16 +16,11 @@ from cli.app import app
 from testbed import binaries
 from testbed.admission_server import AdmissionServer
 from testbed.api import Object
+from testbed.certificate_files import write_tls
 from testbed.chart import RELEASE, Helm
 from testbed.cluster import Cluster
 from testbed.command import Output
-from testbed.controller_process import (
-    SHORT_LEASE,
-    Controller,
-    install_crd,
-    registered_webhook,
-    write_tls,
-)
+from testbed.controller_process import SHORT_LEASE, Controller, install_crd, registered_webhook
 from testbed.gpu_nodes import GpuNode, schedulable
 from testbed.preloaded import preloaded
 from testbed.process import eventually, tail
@@ -171,36 +166,19 @@ class Registered:
     product: Webhook
     reviews: list[Object]
 
-    def reviews_of(self, kind: str) -> list[Object]:
-        """The reviews of objects of a kind, oldest first, dry runs apart."""
-        return [review for review in self.reviews if is_real(review, kind)]
+    def real_reviews(self) -> list[Object]:
+        """The reviews of pods, oldest first, dry runs apart."""
+        of_pods = [each for each in self.reviews if each["request"]["kind"]["kind"] == "Pod"]
+        return [each for each in of_pods if not each["request"]["dryRun"]]
 
     def explain(self, review: Object) -> Object:
-        """What `explain` makes of a review, given what the webhook was given."""
-        return explain(self.product.setup, review)
-
-
-def explain(setup: Setup, review: Object) -> Object:
-    """What `fraction-injector explain` makes of an AdmissionReview; in this process, which loads it once."""
-    ended = CliRunner().invoke(
-        app, ["explain", *setup.options, "--output=json", "-"], input=json.dumps(review)
-    )
-    assert ended.stderr == ""
-    explanation: Object = json.loads(ended.stdout)[0]
-    assert ended.exit_code == (0 if explanation["allowed"] else 1)
-    return explanation
-
-
-def is_real(review: Object, kind: str) -> bool:
-    """Whether a review is of an object of a kind, and no dry run."""
-    return review["request"]["kind"]["kind"] == kind and not review["request"]["dryRun"]
-
-
-@contextmanager
-def recording(product: Webhook) -> Iterator[AdmissionServer]:
-    """A recorder in front of a webhook."""
-    with product.relay() as ask, AdmissionServer(ask) as recorder:
-        yield recorder
+        """What `explain` makes of a review, given what the webhook was given; in this process."""
+        options = [*self.product.setup.options, "--output=json", "-"]
+        ended = CliRunner().invoke(app, ["explain", *options], input=json.dumps(review))
+        assert ended.stderr == ""
+        explanation: Object = json.loads(ended.stdout)[0]
+        assert ended.exit_code == (0 if explanation["allowed"] else 1)
+        return explanation
 
 
 @pytest.fixture
@@ -225,7 +203,9 @@ def webhook(control_plane: Cluster, namespace: str, setup, tmp_path: Path) -> It
 
         def start(policies: Path = POLICIES, *, recorded: bool = False) -> Registered:
             product = stack.enter_context(self_signed(setup(policies), tmp_path))
-            recorder = stack.enter_context(recording(product)) if recorded else None
+            recorder = None
+            if recorded:
+                recorder = stack.enter_context(AdmissionServer(stack.enter_context(product.relay())))
             asked = recorder or product
             config = configuration("fractions", asked.url, asked.ca_pem)
             stack.enter_context(registered(control_plane.api, config, namespace, decides))

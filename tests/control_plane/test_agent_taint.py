@@ -42,32 +42,26 @@ def set_boot(control_plane, node, boot):
     control_plane.api.call("PATCH", path, body, {}, "application/strategic-merge-patch+json")
 
 
-def is_held(control_plane, node):
-    def look():
-        return keys(control_plane, node) == [KEY, "dedicated"]
-
-    return look
+def until(control_plane, node, *wanted):
+    """Wait until a node has these taints."""
+    eventually(lambda: keys(control_plane, node) == [*wanted], f"{node} has the taints {wanted}")
 
 
-def is_free(control_plane, node):
-    def look():
-        return keys(control_plane, node) == ["dedicated"]
-
-    return look
+HELD, FREE = (KEY, "dedicated"), ("dedicated",)
 
 
 def test_a_node_takes_pods_only_while_its_agent_serves(start, make_node, control_plane, namespace):
     covered, other = make_node("covered", pool=namespace), make_node("other", pool="else")
     set_boot(control_plane, covered, "boot-1")
     controller = start("controller", agent_pods(namespace))
-    eventually(is_held(control_plane, covered), "the node that no agent has reported from is held")
+    until(control_plane, covered, *HELD)
     report(control_plane, covered, bootID="boot-1")
-    eventually(is_free(control_plane, covered), "it is let go when its agent serves")
+    until(control_plane, covered, *FREE)
     set_boot(control_plane, covered, "boot-2")
-    eventually(is_held(control_plane, covered), "it is held after a reboot")
+    until(control_plane, covered, *HELD)
     report(control_plane, covered, bootID="boot-2", registered=False)
     report(control_plane, covered, bootID="boot-2")
-    eventually(is_free(control_plane, covered), "it is let go in the new boot")
+    until(control_plane, covered, *FREE)
     assert keys(control_plane, other) == ["dedicated"]
     assert "fraction_injector_nodes_held" in controller.plain("/metrics")
 
@@ -75,18 +69,9 @@ def test_a_node_takes_pods_only_while_its_agent_serves(start, make_node, control
 def test_a_controller_without_agents_takes_the_taint_off(start, make_node, control_plane):
     node = make_node("left")
     control_plane.kubectl("taint", "node", node, f"{KEY}=:NoSchedule")
-    assert is_held(control_plane, node)()
+    assert keys(control_plane, node) == [*HELD]
     start()
-    eventually(is_free(control_plane, node), "the taint goes with the agent")
-
-
-def test_the_runbooks_line_takes_it_off_every_node_whatever_others_lack(make_node, control_plane):
-    named = [make_node(name) for name in ("a", "b", "c")]
-    for node in named[::2]:
-        control_plane.kubectl("taint", "node", node, f"{KEY}=:NoSchedule")
-    assert is_held(control_plane, named[2])()
-    control_plane.kubectl("taint", "nodes", "--all", f"{KEY}:NoSchedule-")
-    assert [keys(control_plane, node) for node in named] == [["dedicated"]] * 3
+    until(control_plane, node, *FREE)
 
 
 def test_the_right_outlives_the_agent_by_the_upgrade_that_turns_it_off(control_plane, tmp_path):

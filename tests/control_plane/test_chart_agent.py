@@ -20,10 +20,6 @@ def merged(**agent):
     return {"agent": {**ON["agent"], **agent}}
 
 
-def test_it_is_off_unless_the_values_say_otherwise(helm):
-    assert not [each for each in helm.rendered({}) if "agent" in each["metadata"]["name"]]
-
-
 def test_the_runtimes_socket_is_mounted_by_a_container_that_ends_alone(helm):
     pod = agent_of(helm, merged(runtimeSocket="/r"))
     *_, asks = pod["initContainers"]
@@ -73,77 +69,64 @@ def test_its_places_on_the_node_are_protected_by_every_policy(helm, tmp_path):
     assert off.compiled[None, "other"].effective.protected_host_paths == ("/opt/mine",)
 
 
+READS = {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": ["list"]}
+RIGHTS = [
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]},
+    {"apiGroups": ["clearml-injector.io"], "resources": ["gpunodes"], "verbs": ["create", "patch"]},
+    READS,
+]
+CONTEXT = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+}
+
+
+def rights_of(helm, values):
+    """All rules that are bound to the agent's account."""
+    objects, account = helm.rendered(values), agent_of(helm, values)["serviceAccountName"]
+    bound = [each for each in objects if account in [subject["name"] for subject in each.get("subjects", ())]]
+    assert [each["kind"] for each in bound] == ["ClusterRoleBinding"]
+    name = bound[0]["roleRef"]["name"]
+    [role] = [o for o in objects if (o["kind"], o["metadata"]["name"]) == ("ClusterRole", name)]
+    return role["rules"]
+
+
+def test_it_has_no_rights_and_capabilities_but_those_that_the_values_ask_for(helm):
+    assert not [each for each in helm.rendered({}) if "agent" in each["metadata"]["name"]]
+    assert rights_of(helm, ON) == RIGHTS
+    [container] = agent_of(helm, ON)["containers"]
+    assert container["securityContext"] == {**CONTEXT, "capabilities": {"drop": ["ALL"]}}
+    assert "hostPID" not in agent_of(helm, ON)
+    [privileged] = agent_of(helm, merged(privileged=True))["containers"]
+    assert privileged["securityContext"] == {"privileged": True, "readOnlyRootFilesystem": True}
+    # The metrics of pods need the node's processes.
+    measuring = agent_of(helm, merged(podMetrics=True))
+    [container] = measuring["containers"]
+    assert measuring["hostPID"] is True
+    mount = {"name": "container-logs", "mountPath": "/var/log/containers", "readOnly": True}
+    assert mount in container["volumeMounts"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["SYS_PTRACE"]}
+    writes = {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]}
+    assert [each for each in rights_of(helm, merged(podMetrics=True)) if each not in RIGHTS] == [writes]
+
+
 def test_by_dra_it_has_the_kubelets_folders_of_drivers_and_its_rights(helm):
     by_dra = merged(offer="dra", kubeletDir="/k")
-    pod = agent_of(helm, by_dra)
-    [container] = pod["containers"]
+    [container] = agent_of(helm, by_dra)["containers"]
     assert "--offer=dra" in container["args"]
     mounts = {each["mountPath"] for each in container["volumeMounts"] if not each.get("readOnly")}
     assert {f"/k/plugins/{DRIVER}", "/k/plugins_registry"} <= mounts
-    reads = {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": ["list"]}
-    assert rules_of_dra(helm, ON) == [reads]
-    assert rules_of_dra(helm, by_dra) == [
-        reads,
-        {**reads, "verbs": ["get", "create", "update", "delete"]},
+    assert [each for each in rights_of(helm, by_dra) if each not in RIGHTS] == [
+        {**READS, "verbs": ["get", "create", "update", "delete"]},
         {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["get"]},
     ]
-    [device_class] = [each for each in helm.rendered(by_dra) if each["kind"] == "DeviceClass"]
-    assert device_class["metadata"]["name"] == DRIVER
-    assert not [each for each in helm.rendered(ON) if each["kind"] == "DeviceClass"]
+    classes = [
+        [o["metadata"]["name"] for o in helm.rendered(values) if o["kind"] == "DeviceClass"]
+        for values in (by_dra, ON)
+    ]
+    assert classes == [[DRIVER], []]
     assert "plugins-registry" not in {each["name"] for each in agent_of(helm, ON)["volumes"]}
-
-
-def rules_of_dra(helm, values):
-    """Rules of the agent's role about Dynamic Resource Allocation."""
-    roles = [each for each in helm.rendered(values) if each["kind"] == "ClusterRole"]
-    agents = [each for each in roles if each["metadata"]["name"].endswith("-agent")]
-    return [rule for each in agents for rule in each["rules"] if "resource.k8s.io" in rule["apiGroups"]]
-
-
-def test_its_rights_are_to_read_a_node_and_to_write_what_it_says_of_it(helm):
-    objects = helm.rendered(ON)
-    account = agent_of(helm, ON)["serviceAccountName"]
-    bound = [each for each in objects if account in [subject["name"] for subject in each.get("subjects", ())]]
-    assert [each["kind"] for each in bound] == ["ClusterRoleBinding"]
-    [role] = [
-        each
-        for each in objects
-        if each["kind"] == "ClusterRole" and each["metadata"]["name"] == bound[0]["roleRef"]["name"]
-    ]
-    assert role["rules"] == [
-        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]},
-        {"apiGroups": ["clearml-injector.io"], "resources": ["gpunodes"], "verbs": ["create", "patch"]},
-        {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": ["list"]},
-    ]
-
-
-def test_it_is_privileged_only_where_the_values_say_so(helm):
-    contexts = [each["securityContext"] for each in agent_of(helm, ON)["containers"]]
-    assert contexts == [
-        {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        }
-    ]
-    [privileged] = agent_of(helm, merged(privileged=True))["containers"]
-    assert privileged["securityContext"] == {"privileged": True, "readOnlyRootFilesystem": True}
-
-
-def test_it_sees_the_nodes_processes_only_where_the_values_ask_for_the_metrics_of_pods(helm):
-    assert "hostPID" not in agent_of(helm, ON)
-    pod = agent_of(helm, merged(podMetrics=True))
-    assert pod["hostPID"] is True
-    mount = {"name": "container-logs", "mountPath": "/var/log/containers", "readOnly": True}
-    assert mount in pod["containers"][0]["volumeMounts"]
-    assert pod["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["SYS_PTRACE"]}
-    rules = [
-        rule
-        for each in helm.rendered(merged(podMetrics=True))
-        if each["kind"] == "ClusterRole" and each["metadata"]["name"] == pod["serviceAccountName"]
-        for rule in each["rules"]
-    ]
-    assert {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]} in rules
 
 
 PREFERRING = {"resources": {"prefer": ["mig", "per-gpu"]}}

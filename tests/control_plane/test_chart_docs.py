@@ -7,7 +7,6 @@ import pytest
 
 from certs.mounted import read_tls_files
 from certs.validation import validate_files
-from testbed.api import ApiError
 from testbed.chart import ADMISSION, CHART, CONFIGURATION, RELEASE
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE, probe, refuses
@@ -66,15 +65,7 @@ def shell(control_plane, folder, script):
 def own_namespace_is_new(control_plane):
     """The page creates it; namespaces end slowly, so that another test's may still be there."""
     control_plane.api.delete("Namespace", OWN_NAMESPACE)
-    eventually(lambda: not exists(control_plane.api, "Namespace", OWN_NAMESPACE), "the namespace is gone")
-
-
-def exists(api, kind, name, namespace="", version="v1"):
-    try:
-        api.get(kind, name, namespace, version)
-    except ApiError:
-        return False
-    return True
+    eventually(lambda: not control_plane.api.exists("Namespace", OWN_NAMESPACE), "the namespace is gone")
 
 
 def test_from_a_certificate_by_hand_to_off_and_out(control_plane, own_namespace_is_new, namespace, tmp_path):
@@ -95,4 +86,4 @@ def test_from_a_certificate_by_hand_to_off_and_out(control_plane, own_namespace_
     eventually(lambda: not refuses(probe(api, namespace)), "labelled pods come in as they are")
 
     shell(control_plane, tmp_path, out)
-    eventually(lambda: not exists(api, "Namespace", OWN_NAMESPACE), "nothing is left")
+    eventually(lambda: not api.exists("Namespace", OWN_NAMESPACE), "nothing is left")

@@ -29,36 +29,48 @@ RULES = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
 REFUSED = str(ApiError(403, "")).strip()
 """How the controller's log speaks of a right that it lacks."""
 CONTROLLER, WEBHOOK = f"{RELEASE}-controller", f"{RELEASE}-webhook"
+SECRETS, CONFIG_MAPS = ("", "secrets"), ("", "configmaps")
 LEASES = ("coordination.k8s.io", "leases")
-LEDGERS = ("clearml-injector.io", "gpuledgers")
-NODE_FACTS = ("clearml-injector.io", "gpunodes")
-LEDGERS_STATUS = ("clearml-injector.io", "gpuledgers/status")
-ENDPOINTS = ("discovery.k8s.io", "endpointslices")
-SECRETS = ("", "secrets")
-CONFIG_MAPS = ("", "configmaps")
 CONFIGURATIONS = ("admissionregistration.k8s.io", "mutatingwebhookconfigurations")
 EVERYWHERE = {
-    *((NODE_FACTS, verb) for verb in ("list", "watch")),
-    (("", "nodes"), "list"),
-    (("", "nodes"), "watch"),
-    (("", "pods"), "list"),
-    (("", "pods"), "watch"),
-    (("", "events"), "create"),
-    (LEDGERS, "list"),
-    (LEDGERS, "watch"),
-    (LEDGERS, "create"),
-    (LEDGERS, "patch"),
-    (LEDGERS, "delete"),
-    (LEDGERS_STATUS, "patch"),
+    ("clearml-injector.io", "gpunodes"): {"list", "watch"},
+    ("clearml-injector.io", "gpuledgers"): {"list", "watch", "create", "patch", "delete"},
+    ("clearml-injector.io", "gpuledgers/status"): {"patch"},
+    ("", "nodes"): {"list", "watch"},
+    ("", "pods"): {"list", "watch"},
+    ("", "events"): {"create"},
 }
-AT_HOME = {(LEASES, "create"), (ENDPOINTS, "list"), (("", "pods/status"), "patch")}
+AT_HOME = {
+    LEASES: {"create"},
+    ("discovery.k8s.io", "endpointslices"): {"list"},
+    ("", "pods/status"): {"patch"},
+}
 NAMED = {
     (LEASES, CONTROLLER): {"get", "patch"},
     (SECRETS, f"{RELEASE}-ca"): {"get", "patch"},
     (SECRETS, f"{RELEASE}-tls"): {"get", "patch"},
-    (CONFIGURATIONS, RELEASE): {"get", "patch"},
     (CONFIG_MAPS, f"{RELEASE}-policies"): {"get"},
 }
+OF_WEBHOOK = {(CONFIGURATIONS, RELEASE): {"get", "patch"}}
+
+
+def each_of(rules):
+    """Rules of RBAC as (group and resource, name or "" for all, verb)."""
+    return {
+        ((group, resource), name, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for name in rule.get("resourceNames") or [""]
+        for verb in rule["verbs"]
+    }
+
+
+def rights(table):
+    """The same of a table."""
+    return {
+        (*(key if isinstance(key[0], tuple) else (key, "")), verb) for key in table for verb in table[key]
+    }
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +85,7 @@ def helm(control_plane, tmp_path_factory):
 
 
 def granted(control_plane, account, namespace):
-    """What a service account of the chart may and others may not: resource, name or "" for all, verb."""
+    """What a service account of the chart may and others may not."""
 
     def rules(name):
         review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview"}
@@ -81,25 +93,15 @@ def granted(control_plane, account, namespace):
         with Api(control_plane.url, str(control_plane.home.ca_file), token_of(control_plane, name)) as api:
             status = api.call("POST", RULES, review)["status"]
         assert not status["incomplete"]
-        return {
-            ((group, resource), name, verb)
-            for rule in status["resourceRules"]
-            for group in rule["apiGroups"]
-            for resource in rule["resources"]
-            for name in rule.get("resourceNames") or [""]
-            for verb in rule["verbs"]
-        }
+        return each_of(status["resourceRules"])
 
     return rules(account) - rules("default")
 
 
 def test_the_controller_may_do_this_and_nothing_else(control_plane, helm):
-    named = {(resource, name, verb) for (resource, name), verbs in NAMED.items() for verb in verbs}
-    everywhere = {each for each in named if each[0] == CONFIGURATIONS}
-    everywhere |= {(resource, "", verb) for resource, verb in EVERYWHERE}
-    at_home = everywhere | named | {(resource, "", verb) for resource, verb in AT_HOME}
+    everywhere = rights(EVERYWHERE | OF_WEBHOOK)
     assert granted(control_plane, CONTROLLER, "kube-system") == everywhere
-    assert granted(control_plane, CONTROLLER, OWN_NAMESPACE) == at_home
+    assert granted(control_plane, CONTROLLER, OWN_NAMESPACE) == everywhere | rights(NAMED | AT_HOME)
 
 
 @pytest.mark.parametrize("namespace", ["kube-system", OWN_NAMESPACE])
@@ -113,17 +115,17 @@ MORE = {
     "patches pods that wait for a quota": (
         {"queues": {"patient": {"whenOverQuota": "wait"}}},
         {},
-        {("", "pods", "", "patch")},
+        {("", "pods"): {"patch"}},
     ),
     "evicts idle pods": (
         {**MEASURING, "policies": {"default": {**IDLE, "reclaimIdle": "evict"}}},
         {**MEASURING, "policies": {"default": IDLE}},
-        {("", "pods/eviction", "", "create")},
+        {("", "pods/eviction"): {"create"}},
     ),
     "writes what pods used": (
         MEASURING,
         {"agent": {"enabled": True, "offer": "device-plugin"}},
-        {("", "configmaps", f"{RELEASE}-use", verb) for verb in ("get", "patch")},
+        {(CONFIG_MAPS, f"{RELEASE}-use"): {"get", "patch"}},
     ),
 }
 
@@ -131,33 +133,20 @@ MORE = {
 @pytest.mark.parametrize(("values", "without", "more"), MORE.values(), ids=MORE)
 def test_where_the_values_say_so_the_controller_also(helm, values, without, more):
     def rules(values):
-        roles = [each for each in helm.rendered(values) if each["kind"] in {"Role", "ClusterRole"}]
-        return {
-            (group, resource, name, verb)
-            for role in roles
-            if role["metadata"]["name"] == CONTROLLER
-            for rule in role["rules"]
-            for group in rule["apiGroups"]
-            for resource in rule["resources"]
-            for name in rule.get("resourceNames") or [""]
-            for verb in rule["verbs"]
-        }
+        named = [each for each in helm.rendered(values) if each["metadata"]["name"] == CONTROLLER]
+        return each_of([rule for each in named for rule in each.get("rules", ())])
 
-    assert rules(values) - rules(without) == more
+    assert rules(values) - rules(without) == rights(more)
 
 
 @pytest.mark.parametrize("mode", ["cert-manager", "existing-secret"])
 def test_without_self_management_there_is_no_right_to_secrets(helm, mode):
-    rules = [
-        rule
-        for obj in helm.rendered({"tls": {"mode": mode, "existingSecret": "mine"}})
-        if obj["kind"] in {"Role", "ClusterRole"}
-        for rule in obj["rules"]
+    objects = helm.rendered({"tls": {"mode": mode, "existingSecret": "mine"}})
+    resources = [
+        rule["resources"] for each in objects if "Role" in each["kind"] for rule in each.get("rules", ())
     ]
-    assert rules
-    assert not [rule for rule in rules if "secrets" in rule["resources"]]
-    ca = [rule for rule in rules if "mutatingwebhookconfigurations" in rule["resources"]]
-    assert len(ca) == (1 if mode == "existing-secret" else 0)
+    assert not [each for each in resources if "secrets" in each]
+    assert (["mutatingwebhookconfigurations"] in resources) is (mode == "existing-secret")
 
 
 def token_of(control_plane, account):

@@ -1,6 +1,5 @@
 """What the chart renders: accepted by a real API server, refused where the values are wrong."""
 
-import copy
 import json
 import subprocess
 from pathlib import Path
@@ -13,6 +12,7 @@ from testbed.api import ApiError
 from testbed.chart import CHART, RELEASE, objects_of
 from testbed.process import eventually
 from testbed.product import COMMAND
+from testbed.registration import OWN_NAMESPACE
 
 CI = {file.name.removesuffix("-values.yaml"): file for file in sorted((CHART / "ci").iterdir())}
 CLAIMED_AND_WAITING = {
@@ -47,7 +47,7 @@ def cert_manager(control_plane, tmp_path_factory):
 
 @pytest.mark.parametrize("name", CI)
 def test_the_api_server_accepts_every_object(helm, cert_manager, kubectl, namespace, name):
-    # The test's pod is refused until its service account is there; test_chart_test runs it.
+    # The test's pod is refused until its service account is there; test_doctor.py runs it.
     options = (f"--namespace={namespace}", f"--values={CI[name]}", "--skip-tests")
     rendered = helm.run("template", RELEASE, str(CHART), *options)
     assert (rendered.code, rendered.stderr) == (0, "")
@@ -72,31 +72,15 @@ def test_a_preset_from_a_mirror_is_one_value_and_the_second_lock_stays_as_it_is(
 
 @pytest.mark.parametrize("mode", ["self-managed", "cert-manager"])
 def test_no_ca_is_rendered_where_one_is_injected(helm, mode):
-    [found] = [
-        o for o in helm.rendered({"tls": {"mode": mode}}) if o["kind"] == "MutatingWebhookConfiguration"
-    ]
-    [entry] = found["webhooks"]
-    assert entry["name"] == "fractions.clearml-injector.io"
-    assert set(entry["clientConfig"]) == {"service"}
-    assert [rule["resources"] for rule in entry["rules"]] == [["pods"], ["jobs"]]
-
-
-def test_annotations_of_the_webhook_configuration_are_not_those_of_the_deployment(helm):
-    annotations = {"admissions.enforcer/disabled": "true"}
-    rendered = helm.rendered({"webhook": {"configurationAnnotations": annotations}})
-    having = [each["kind"] for each in rendered if each["metadata"].get("annotations") == annotations]
-    assert having == ["MutatingWebhookConfiguration"]
-
-
-def deployments(helm, values=None):
-    return {o["metadata"]["name"]: o for o in helm.rendered(values or {}) if o["kind"] == "Deployment"}
+    [found] = of_kind(helm.rendered({"tls": {"mode": mode}}), "MutatingWebhookConfiguration")
+    assert [set(entry["clientConfig"]) for entry in found["webhooks"]] == [{"service"}]
 
 
 def test_the_pods_meet_pod_security_restricted(helm, control_plane):
     control_plane.create_namespace("strict", {"pod-security.kubernetes.io/enforce": "restricted"})
-    for name, deployment in deployments(helm, {"priorityClass": {"create": False}}).items():
-        spec = copy.deepcopy(deployment["spec"]["template"]["spec"])
-        spec["serviceAccountName"] = "default"
+    for deployment in of_kind(helm.rendered({"priorityClass": {"create": False}}), "Deployment"):
+        name = deployment["metadata"]["name"]
+        spec = {**deployment["spec"]["template"]["spec"], "serviceAccountName": "default"}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
         assert control_plane.api.create(pod, "strict", dry_run=True)["metadata"]["name"] == name
         del spec["containers"][0]["securityContext"]
@@ -150,41 +134,39 @@ class OnceLoader(yaml.CSafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def test_a_service_account_that_exists_is_named_and_gets_the_rights(helm):
-    account = {"create": False, "name": "ours"}
-    values = {"controller": {"serviceAccount": account}, "webhook": {"serviceAccount": account}}
-    objects = helm.rendered(values)
-    assert not [obj for obj in of_kind(objects, "ServiceAccount") if obj["metadata"]["name"] == "ours"]
-    pods = [obj["spec"]["template"]["spec"] for obj in of_kind(objects, "Deployment")]
-    assert {pod["serviceAccountName"] for pod in pods} == {"ours"}
-    bindings = [*of_kind(objects, "ClusterRoleBinding"), *of_kind(objects, "RoleBinding")]
-    assert {subject["name"] for each in bindings for subject in each["subjects"]} == {"ours"}
-
-
-def test_both_processes_get_what_the_values_add(helm):
-    more = {
+def test_what_the_values_add_is_in_both_processes_and_in_the_release(helm):
+    account, annotations = {"create": False, "name": "ours"}, {"admissions.enforcer/disabled": "true"}
+    scratch = {"name": "scratch", "emptyDir": {}}
+    part = {
         "extraArgs": ["--stop-delay=3"],
         "extraEnv": [{"name": "TZ", "value": "UTC"}],
-        "extraVolumes": [{"name": "scratch", "emptyDir": {}}],
+        "extraVolumes": [scratch],
         "extraVolumeMounts": [{"name": "scratch", "mountPath": "/scratch"}],
-        "podLabels": {"example.com/a": "b"},
         "probes": {"livenessProbe": {"failureThreshold": 9}},
         "strategy": {"type": "Recreate"},
+        "serviceAccount": account,
     }
-    objects = helm.rendered({"webhook": more, "controller": more, "logging": {"level": "error"}})
+    name = {"name": "{{ .Release.Name }}-more"}
+    plain = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": name, "data": {"a": "1"}}
+    text = "apiVersion: v1\nkind: Secret\nmetadata: {name: '{{ .Release.Namespace }}-more'}\n"
+    values = {"webhook": {**part, "configurationAnnotations": annotations}, "controller": part}
+    objects = helm.rendered({**values, "logging": {"level": "error"}, "extraObjects": [plain, text]})
     for found in of_kind(objects, "Deployment"):
-        template = found["spec"]["template"]
-        [container] = template["spec"]["containers"]
+        pod = found["spec"]["template"]["spec"]
+        [container] = pod["containers"]
+        probe = container["livenessProbe"]
         assert container["args"][-3:] == ["--log-level=error", "--log-format=json", "--stop-delay=3"]
-        assert {"name": "TZ", "value": "UTC"} in container["env"]
-        assert {"name": "scratch", "mountPath": "/scratch"} in container["volumeMounts"]
-        assert {"name": "scratch", "emptyDir": {}} in template["spec"]["volumes"]
-        assert template["metadata"]["labels"]["example.com/a"] == "b"
-        assert (
-            container["livenessProbe"]["failureThreshold"],
-            container["livenessProbe"]["periodSeconds"],
-        ) == (9, 10)
-        assert found["spec"]["strategy"] == {"type": "Recreate"}
+        assert part["extraEnv"][0] in container["env"]
+        assert part["extraVolumeMounts"][0] in container["volumeMounts"]
+        assert scratch in pod["volumes"]
+        assert (probe["failureThreshold"], probe["periodSeconds"]) == (9, 10)
+        assert (found["spec"]["strategy"], pod["serviceAccountName"]) == (part["strategy"], "ours")
+    bindings = [*of_kind(objects, "ClusterRoleBinding"), *of_kind(objects, "RoleBinding")]
+    assert {subject["name"] for each in bindings for subject in each["subjects"]} == {"ours"}
+    having = [each["kind"] for each in objects if each["metadata"].get("annotations") == annotations]
+    assert having == ["MutatingWebhookConfiguration"]
+    more = {(o["kind"], o["metadata"]["name"]) for o in objects if o["metadata"]["name"].endswith("-more")}
+    assert more == {("ConfigMap", f"{RELEASE}-more"), ("Secret", f"{OWN_NAMESPACE}-more")}
 
 
 def test_the_agents_series_keep_the_names_of_the_containers_that_they_are_of(helm):
@@ -202,45 +184,24 @@ def test_the_agents_series_keep_the_names_of_the_containers_that_they_are_of(hel
     assert endpoint["port"] in ports
 
 
-def test_objects_of_the_admin_come_with_the_release_as_objects_or_templates(helm):
-    name = {"name": "{{ .Release.Name }}-more"}
-    plain = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": name, "data": {"a": "1"}}
-    text = "apiVersion: v1\nkind: Secret\nmetadata: {name: '{{ .Release.Namespace }}-more'}\n"
-    more = [
-        o for o in helm.rendered({"extraObjects": [plain, text]}) if o["metadata"]["name"].endswith("-more")
+def rules_of(helm, role, **values):
+    """Resources and verbs of a ClusterRole, in its order."""
+    roles = of_kind(helm.rendered(values), "ClusterRole")
+    [rules] = [each["rules"] for each in roles if each["metadata"]["name"] == f"{RELEASE}-{role}"]
+    return [(rule["resources"], rule["verbs"]) for rule in rules]
+
+
+def test_claims_are_read_only_where_a_policy_makes_some(helm):
+    by_claim = {"agent": OFFERING, "policies": {"default": {"resources": {"mode": "dra"}}}}
+    of_controller = [rules_of(helm, "controller", **values) for values in ({}, by_claim)]
+    verbs = [
+        [verbs for resources, verbs in rules if "resourceclaims" in resources] for rules in of_controller
     ]
-    assert {o["kind"] for o in more} == {"ConfigMap", "Secret"}
-    assert not any("{{" in o["metadata"]["name"] for o in more)
-
-
-def test_the_controller_reads_claims_only_where_a_policy_makes_some(helm):
-    def verbs(**values):
-        roles = of_kind(helm.rendered(values), "ClusterRole")
-        [rules] = [role["rules"] for role in roles if role["metadata"]["name"] == f"{RELEASE}-controller"]
-        return [rule["verbs"] for rule in rules if "resourceclaims" in rule["resources"]]
-
-    assert verbs() == []
-    assert verbs(agent=OFFERING, policies={"default": {"resources": {"mode": "dra"}}}) == [
-        ["list", "watch", "get"]
-    ]
-
-
-def test_who_is_bound_to_the_viewers_role_reads_the_ledger_and_its_use_and_no_more(helm):
-    def resources(**values):
-        [role] = [
-            obj
-            for obj in of_kind(helm.rendered(values), "ClusterRole")
-            if obj["metadata"]["name"] == f"{RELEASE}-ledger-viewer"
-        ]
-        assert {tuple(rule["verbs"]) for rule in role["rules"]} == {("get", "list", "watch")}
-        return [rule["resources"] for rule in role["rules"]]
-
-    assert resources() == [["gpuledgers", "gpunodes"]]
-    by_claim = {"default": {"resources": {"mode": "dra"}}}
-    assert resources(agent=OFFERING, policies=by_claim) == [
-        ["gpuledgers", "gpunodes"],
-        ["resourceclaims", "resourceslices"],
-    ]
+    assert verbs == [[], [["list", "watch", "get"]]]
+    reads = ["get", "list", "watch"]
+    of_viewer = [(["gpuledgers", "gpunodes"], reads), (["resourceclaims", "resourceslices"], reads)]
+    assert rules_of(helm, "ledger-viewer") == of_viewer[:1]
+    assert rules_of(helm, "ledger-viewer", **by_claim) == of_viewer
 
 
 WRITES = {"create", "update", "patch", "delete", "deletecollection"}

@@ -4,7 +4,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from testbed.api import ApiError
 from testbed.chart import RELEASE
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE, labelled_pod
@@ -48,11 +47,7 @@ def refusal(api, namespace):
     """What the API server says of a labelled pod that asks for slices of one GPU."""
     pod = labelled_pod("asks")
     pod["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu-0": "1"}}
-    try:
-        api.create(pod, namespace, dry_run=True)
-    except ApiError as error:
-        return str(error)
-    return ""
+    return api.refusal(pod, namespace)
 
 
 @pytest.mark.parametrize("number", range(len(SELECTORS)))

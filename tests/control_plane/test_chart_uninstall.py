@@ -4,21 +4,31 @@ import re
 
 import pytest
 
+from testbed.api import ApiError
 from testbed.chart import ADMISSION, CHART, RELEASE
 from testbed.process import eventually
-from testbed.registration import OWN_NAMESPACE, probe, refuses
+from testbed.registration import OWN_NAMESPACE, labelled_pod, probe, refuses
+from tests.control_plane.admission_policies.support import unlabelled_pod
 
 OTHER = "other-name"
 
 pytestmark = pytest.mark.usefixtures("no_release_left")
 
 
-def test_uninstall_leaves_the_crd_and_nothing_that_stops_pods(helm, control_plane, namespace):
+def test_the_notes_turn_it_off_and_uninstall_leaves_the_crd_alone(helm, control_plane, namespace):
     api = control_plane.api
-    helm.apply({})
+    notes = helm.apply({}).splitlines()
+    off = [line.partition("kubectl ")[2].split() for line in notes if "kubectl delete" in line]
     eventually(lambda: refuses(probe(api, namespace)), "labelled pods are stopped: no webhook answers")
-    helm.uninstall()
+    with pytest.raises(ApiError, match="failed calling webhook") as refused:
+        api.create(labelled_pod("labelled"), namespace)
+    assert refused.value.code == 500
+    api.create(unlabelled_pod(), namespace)
+    for excluded in (OWN_NAMESPACE, "kube-system"):
+        api.create(labelled_pod("labelled"), excluded, dry_run=True)
+    assert [control_plane.kubectl(*command).code for command in off] == [0, 0]
     eventually(lambda: not refuses(probe(api, namespace)), "labelled pods are created again")
+    helm.uninstall()
     left = control_plane.kubectl(
         "get",
         "--all-namespaces",
@@ -69,18 +79,6 @@ def test_the_notes_warn(helm):
         "failurePolicy Ignore",
     ):
         assert f"WARNING: {what}." in warned
-
-
-def test_the_notes_say_how_to_turn_it_off_and_it_works(helm, control_plane, namespace):
-    notes = helm.apply({})
-    commands = [
-        line.partition("kubectl ")[2].split() for line in notes.splitlines() if "kubectl delete" in line
-    ]
-    assert len(commands) == 2
-    eventually(lambda: refuses(probe(control_plane.api, namespace)), "labelled pods are stopped")
-    for command in commands:
-        assert control_plane.kubectl(*command).code == 0
-    eventually(lambda: not refuses(probe(control_plane.api, namespace)), "labelled pods come in as they are")
 
 
 def test_another_release_learns_how_to_adopt_or_remove_the_kept_crds_and_it_works(helm, control_plane):

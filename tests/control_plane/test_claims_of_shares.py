@@ -1,18 +1,20 @@
 """Mode dra on a real control plane: the scheduler counts, on ResourceSlices as the agent writes them."""
 
+import os
+import signal
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 
-from kube.dra import CLAIM_NAME, DRIVER, TEMPLATE_LABEL
+from kube.dra import CLAIM_NAME, DRIVER
 from testbed.api import ApiError
-from testbed.controller_process import (
-    gpu_ledger,
-)
+from testbed.controller_process import gpu_ledger
 from testbed.kubernetes_version import UNDER_TEST
 from testbed.process import eventually
-from testbed.registration import labelled_pod
+from testbed.registration import asking_for_memory, labelled_pod
 from tests.control_plane.offered_cards import API, device, device_class, offer
 
 UNKNOWN = "offers no card yet", "no card has one of its models", "try again"
@@ -61,19 +63,17 @@ def admitted(control_plane, namespace, pod):
 
 
 def running(control_plane, namespace):
-    return {
-        pod["metadata"]["name"]
-        for pod in control_plane.api.list("Pod", namespace)
-        if pod["spec"].get("nodeName")
-    }
+    pods = control_plane.api.list("Pod", namespace)
+    return {pod["metadata"]["name"] for pod in pods if pod["spec"].get("nodeName")}
 
 
 def unschedulable(control_plane, namespace):
-    def refused(pod):
-        conditions = pod["status"].get("conditions", [])
-        return any(each.get("reason") == "Unschedulable" for each in conditions)
-
-    return {pod["metadata"]["name"] for pod in control_plane.api.list("Pod", namespace) if refused(pod)}
+    pods = control_plane.api.list("Pod", namespace)
+    reasons = {
+        pod["metadata"]["name"]: [each.get("reason") for each in pod["status"].get("conditions", [])]
+        for pod in pods
+    }
+    return {name for name in reasons if "Unschedulable" in reasons[name]}
 
 
 def allocated(control_plane, namespace):
@@ -111,8 +111,7 @@ def test_sixteen_eighths_fill_two_cards_and_the_next_follows_a_deletion(
 def test_pods_that_wait_take_a_card_of_a_size_that_joins_later(control_plane, namespace, offer, webhook):
     """A fraction names no size; memory does, and takes the share of the next smaller known size."""
     offer([40960])
-    memory = labelled_pod("memory", terminationGracePeriodSeconds=0)
-    memory["metadata"]["labels"] = {"clearml-injector/gpu-memory": "10Gi"}
+    memory = asking_for_memory("10Gi")
     [first, second] = create(control_plane, namespace, ["one", "two"], "0.5")
     [claim] = first["spec"]["resourceClaims"]
     assert claim["name"] == CLAIM_NAME
@@ -133,8 +132,7 @@ def test_pods_that_wait_take_a_card_of_a_size_that_joins_later(control_plane, na
 
 def test_memory_models_and_whole_cards_are_claimed_as_requested(control_plane, namespace, offer, webhook):
     [small, large] = offer([40960], [81920, 81920])
-    pod = labelled_pod("memory")
-    pod["metadata"]["labels"] = {"clearml-injector/gpu-memory": "1431Mi"}
+    pod = asking_for_memory("1431Mi")
     pod["metadata"]["annotations"] = {"clearml-injector/gpu-model": "A100-80"}
     create(control_plane, namespace, ["first"], nodeSelector={"kubernetes.io/hostname": small})
     admitted(control_plane, namespace, pod)
@@ -157,8 +155,7 @@ def test_a_card_without_its_attributes_stops_no_pod(control_plane, namespace, of
     broken = [{**device(0, 81920), "attributes": each} for each in ({}, {"type": {"string": "gpu"}})]
     [node, *_] = offer([81920], *[[each] for each in broken])
     create(control_plane, namespace, ["first"])
-    pod = labelled_pod("memory", terminationGracePeriodSeconds=0)
-    pod["metadata"]["labels"] = {"clearml-injector/gpu-memory": "60Gi"}
+    pod = asking_for_memory("60Gi")
     pod["metadata"]["annotations"] = {"clearml-injector/gpu-model": "A100-80"}
     admitted(control_plane, namespace, pod)
     eventually(lambda: len(running(control_plane, namespace)) == 2, "both run")
@@ -178,39 +175,6 @@ def test_containers_may_part_where_the_policy_says_so(control_plane, namespace, 
     eventually(lambda: "apart" in running(control_plane, namespace), "its containers part")
     cards = [card for _, card, _, share in allocated(control_plane, namespace) if share == "250k"]
     assert sorted(cards) == ["gpu-0", "gpu-1"]
-
-
-def test_somebody_elses_template_is_not_taken(control_plane, namespace, offer, webhook):
-    offer([81920])
-    create(control_plane, namespace, ["pod"])
-    [template] = templates(control_plane, namespace)
-    name = template["metadata"]["name"]
-    other = {"apiVersion": API, "kind": "ResourceClaimTemplate", "metadata": {"name": name}}
-    other["metadata"]["labels"] = {TEMPLATE_LABEL: "share"}
-    request = {"name": "gpu", "exactly": {"deviceClassName": DRIVER}}
-    other["spec"] = {"spec": {"devices": {"requests": [request]}}}
-
-    def replaced():
-        """Delete it and be faster than the controller, sooner or later."""
-        try:
-            control_plane.api.delete("ResourceClaimTemplate", name, namespace, API)
-            control_plane.api.create(other, namespace)
-        except ApiError:
-            return False
-        return True
-
-    eventually(replaced, "another template has its name")
-
-    def denied():
-        try:
-            control_plane.api.create(labelled_pod("next", "0.125"), namespace, dry_run=False)
-        except ApiError as error:
-            return str(error)
-        control_plane.api.delete("Pod", "next", namespace)
-        return ""
-
-    said = eventually(denied, "pods are denied")
-    assert f"ResourceClaimTemplate {name} exists with other content" in said
 
 
 def test_a_gpu_ledger_and_the_event_of_a_pod_that_waits_show_what_is_free_of_cards(
@@ -241,3 +205,31 @@ def test_a_gpu_ledger_and_the_event_of_a_pod_that_waits_show_what_is_free_of_car
     )
     api.delete("Pod", "holder", namespace)
     eventually(lambda: "late" in running(control_plane, namespace), "it follows")
+
+
+def test_a_pod_whose_template_is_deleted_before_its_claim_is_made_runs(
+    control_plane, namespace, offer, webhook
+):
+    offer([81920])
+    create(control_plane, namespace, ["first"])
+    eventually(lambda: running(control_plane, namespace) == {"first"}, "the first has its claim")
+    [manager] = [each for each in control_plane.processes if each.log.stem == "kube-controller-manager"]
+    with paused(manager.pid):
+        create(control_plane, namespace, ["second"])
+        [template] = templates(control_plane, namespace)
+        uid, name = template["metadata"]["uid"], template["metadata"]["name"]
+        control_plane.api.delete("ResourceClaimTemplate", name, namespace, API)
+        assert len(control_plane.api.list("ResourceClaim", namespace, API)) == 1, "it has no claim"
+    eventually(lambda: running(control_plane, namespace) == {"first", "second"}, "both run")
+    [again] = templates(control_plane, namespace)
+    assert (again["metadata"]["name"], again["metadata"]["uid"] != uid) == (name, True)
+
+
+@contextmanager
+def paused(pid: int) -> Iterator[None]:
+    """Stop a process for a while."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)

@@ -7,17 +7,19 @@ from functools import partial
 import httpx
 import pytest
 
-from testbed.api import ApiError
+from testbed.certificate_files import write_tls
 from testbed.controller_process import (
     DEGRADED,
     client_context,
+    gpu_ledger,
     is_placed_by_controller,
     registered_webhook,
-    write_tls,
 )
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
+from testbed.proxy import Proxy
 from testbed.registration import labelled_pod
+from tests.control_plane.test_controller_ledger import gpu_pod
 
 USED = "fraction_injector_snapshot_slices_allocated"
 """What the webhook knows of; of all nodes of the API server that tests share."""
@@ -30,14 +32,9 @@ def degraded(webhook):
 
 def create(control_plane, namespace, names, fraction="0.125", **spec):
     """Create labelled pods; give the names of those that were refused, with the words."""
-    refused = {}
-    for name in names:
-        try:
-            pod = labelled_pod(name, fraction, terminationGracePeriodSeconds=0, **spec)
-            control_plane.api.create(pod, namespace)
-        except ApiError as error:
-            refused[name] = str(error)
-    return refused
+    pods = {name: labelled_pod(name, fraction, terminationGracePeriodSeconds=0, **spec) for name in names}
+    said = {name: control_plane.api.refusal(pods[name], namespace, dry_run=False) for name in names}
+    return {name: text for name, text in said.items() if text}
 
 
 def bound(control_plane, namespace):
@@ -139,33 +136,35 @@ def test_without_a_controller_pods_are_placed_by_capacity_and_marked(control_pla
     eventually(normal, "the controller places again")
 
 
-def review_of(namespace, uid="uid"):
-    """A review as the API server sends it."""
-    resource = {"group": "", "version": "v1", "resource": "pods"}
-    request = {
-        "uid": uid,
-        "kind": {"group": "", "version": "v1", "kind": "Pod"},
-        "resource": resource,
-        "requestKind": {"group": "", "version": "v1", "kind": "Pod"},
-        "requestResource": resource,
-        "namespace": namespace,
-        "operation": "CREATE",
-        "userInfo": {"username": "stranger"},
-        "object": labelled_pod("pod"),
-        "oldObject": None,
-        "dryRun": False,
-        "options": None,
-    }
-    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+@pytest.fixture
+def proxy(control_plane):
+    """Between a controller and the API server."""
+    with Proxy(control_plane.url, control_plane.home.ca_file) as between:
+        yield between
 
 
-def test_a_strangers_reviews_do_not_take_the_room_of_others(control_plane, namespace, nodes, serve):
-    nodes(*[GpuNode(gpus=8)] * 5)
-    controller, webhook = serve()
-    with httpx.Client(verify=webhook._trust(), trust_env=False, timeout=60) as stranger:
-        for number in range(400):
-            answer = stranger.post(webhook.url, json=review_of("elsewhere", f"uid-{number}"))
-            assert answer.json()["response"]["allowed"]
-    assert 0 < reservations(controller) <= 400
-    assert create(control_plane, namespace, ["honest"], "0.875") == {}
-    eventually(lambda: bound(control_plane, namespace), "the honest pod is bound at once")
+def test_a_leader_that_is_cut_off_stops_and_its_late_writes_lose(  # noqa: PLR0913, PLR0917 fixtures
+    control_plane, namespace, nodes, start, proxy, tmp_path
+):
+    [node] = nodes(GpuNode(gpus=2))
+    cut = start("cut", kubeconfig=proxy.kubeconfig(tmp_path / "proxied"))
+    cut.until_leading()
+    term = eventually(lambda: gpu_ledger(control_plane.api, node), "it publishes")["leaseTransition"]
+    other = start("other")
+    proxy.hold()
+    control_plane.api.create(gpu_pod("late"), namespace)
+    eventually(lambda: cut.taken().get(node) == {0: 4}, "it still sees, and would write")
+    eventually(lambda: cut.place().status_code == 409, "it stops placing")
+    other.until_leading()
+
+    def written():
+        status = gpu_ledger(control_plane.api, node)
+        return (status["leaseTransition"], status["used"])
+
+    eventually(lambda: written() == (term + 1, 4), "the other has written")
+    control_plane.api.create(gpu_pod("later", index=1), namespace)
+    eventually(lambda: written() == (term + 1, 8), "and goes on")
+    proxy.release()
+    eventually(lambda: any("422" in line for line in proxy.late), "the late GpuLedger was refused")
+    eventually(lambda: cut.place().json()["leader"] == other.url, "it knows the leader")
+    assert written() == (term + 1, 8)

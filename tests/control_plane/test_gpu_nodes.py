@@ -14,10 +14,11 @@ from agent.kubernetes.resource_slices import Published, ResourceSlices
 from agent.state import HELD, AgentState, Unlimited
 from kube.dra import DRIVER
 from kube.names import GPU_NODES_PATH, RESOURCE_SLICES_PATH
-from testbed.chart import objects_of
+from testbed.chart import RELEASE, objects_of
 from testbed.controller_process import install_crd
 from testbed.kubernetes_version import HAS_RESOURCE_CLAIMS
 from testbed.process import eventually
+from tests.control_plane.admission_policies.support import unlabelled_pod
 
 pytestmark = pytest.mark.oldest_kubernetes  # that a token names its pod's node is new in 1.30
 ON = {"agent": {"enabled": True, "offer": "dra"}}
@@ -27,31 +28,17 @@ WRONG_TYPES = (
     {"productName": {"int": 1}},
     {f"{DRIVER}/memoryMiB": {"string": "40960"}},
 )
+DRIVERS = "own driver's"
 UNLIMITED = Unlimited("team", "train", "uid", "main", "c" * 64, 0, 5120)
-
-
-def agent_of(helm):
-    """The agent's pod."""
-    [found] = [each for each in helm.rendered(ON) if each["kind"] == "DaemonSet"]
-    return found["spec"]["template"]["spec"]
 
 
 @pytest.fixture
 def two_nodes(control_plane, helm, namespace):
     """The agent's rights in a cluster, and the token of one agent on each of two nodes."""
-    account = agent_of(helm)["serviceAccountName"]
-    kinds = (
-        "ClusterRole",
-        "ClusterRoleBinding",
-        "ValidatingAdmissionPolicy",
-        "ValidatingAdmissionPolicyBinding",
-    )
+    account = f"{RELEASE}-agent"
     text = helm.manifest(ON).replace("gpu-fraction-injector", namespace)
-    made = [
-        each
-        for each in objects_of(text)
-        if each["kind"] in kinds and each["metadata"]["name"].startswith(account)
-    ]
+    of_agent = [each for each in objects_of(text) if each["metadata"]["name"].startswith(account)]
+    made = [o for o in of_agent if o["kind"].startswith(("ClusterRole", "ValidatingAdmissionPolicy"))]
     install_crd(control_plane.api)
     applied = control_plane.kubectl("apply", "--server-side", "--filename=-", stdin=yaml.safe_dump_all(made))
     assert applied.code == 0, applied.stderr
@@ -64,26 +51,14 @@ def two_nodes(control_plane, helm, namespace):
 
 def token_on(control_plane, namespace, account, node):
     """The token of a service account's pod on a node, as a kubelet asks for it."""
-    api = control_plane.api
+    api, name = control_plane.api, f"agent-{node}"
     api.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}})
-    wanted = yaml.safe_dump({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account}})
-    control_plane.kubectl("apply", f"--namespace={namespace}", "--filename=-", stdin=wanted)
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": f"agent-{node}"},
-        "spec": {
-            "nodeName": node,
-            "serviceAccountName": account,
-            "tolerations": [{"operator": "Exists"}],
-            "containers": [{"name": "agent", "image": "agent:1"}],
-        },
-    }
+    control_plane.kubectl("create", "serviceaccount", account, f"--namespace={namespace}")
+    tolerations = [{"operator": "Exists"}]
+    pod = unlabelled_pod(name, nodeName=node, serviceAccountName=account, tolerations=tolerations)
     uid = api.create(pod, namespace)["metadata"]["uid"]
-    asked = control_plane.kubectl(
-        *("create", "token", account, f"--namespace={namespace}"),
-        *("--bound-object-kind=Pod", f"--bound-object-name=agent-{node}", f"--bound-object-uid={uid}"),
-    )
+    bound = ("--bound-object-kind=Pod", f"--bound-object-name={name}", f"--bound-object-uid={uid}")
+    asked = control_plane.kubectl("create", "token", account, f"--namespace={namespace}", *bound)
     assert asked.code == 0, asked.stderr
     return asked.stdout.strip()
 
@@ -96,34 +71,45 @@ def client_of(control_plane, token, tmp_path):
     return ApiServerClient(host, int(port), tmp_path)
 
 
-def written(control_plane, token, node, tmp_path):
-    """What becomes of a write of a node's object by a token, through the agent's own client."""
-    client = client_of(control_plane, token, tmp_path)
-    uid = client.get(f"/api/v1/nodes/{node}")["metadata"]["uid"]
-    first = Gpu(0, "GPU-a", "A100", 40960, numa_node=1, reserved_mib=583)
-    gpus = [first, Gpu(1, "GPU-b", "A100", 81920, mig=True)]
-    state = AgentState([first])
-    state.set_registration("nvidia.com/gpu-0", None)
-    state.elsewhere, state.unlimited, state.driver_limits = {"GPU-a": "Xid 79"}, [UNLIMITED], HELD
-    body = manifest(node, uid, gpus, state, "boot-1")
+def answer_to(write):
+    """What a write returns, or the text of its refusal."""
     try:
-        return client.apply(f"{GPU_NODES_PATH}/{node}", body)
+        return write()
     except ApiServerError as error:
         return str(error)
 
 
+def written(client, node):
+    """What becomes of a write of a node's object by a token, through the agent's own client."""
+    uid = client.get(f"/api/v1/nodes/{node}")["metadata"]["uid"]
+    gpus = [
+        Gpu(0, "GPU-a", "A100", 40960, numa_node=1, reserved_mib=583),
+        Gpu(1, "GPU-b", "A100", 81920, mig=True),
+    ]
+    state = AgentState(gpus[:1])
+    state.set_registration("nvidia.com/gpu-0", None)
+    state.elsewhere, state.unlimited, state.driver_limits = {"GPU-a": "Xid 79"}, [UNLIMITED], HELD
+    body = manifest(node, uid, gpus, state, "boot-1")
+    return answer_to(lambda: client.apply(f"{GPU_NODES_PATH}/{node}", body))
+
+
+def of_type(kind, answer):
+    return answer if isinstance(answer, kind) else None
+
+
+def refusal(answer, words="own node"):
+    return answer if isinstance(answer, str) and words in answer else None
+
+
 def test_an_agents_token_writes_the_object_of_its_own_node_and_no_other(two_nodes, control_plane, tmp_path):
     (one, token), (other, _) = two_nodes.items()
-    stored = eventually(lambda: made(written(control_plane, token, one, tmp_path)), "its own is written")
-    assert [gpu["memoryMiB"] for gpu in stored["status"]["gpus"]] == [40960, 81920]
-    assert (stored["status"]["gpuCount"], stored["status"]["unhealthy"]) == (2, 1)
-    assert [gpu.get("numaNode") for gpu in stored["status"]["gpus"]] == [1, None]
-    assert [gpu["reservedMiB"] for gpu in stored["status"]["gpus"]] == [583, 0]
-    assert stored["status"]["driverLimits"] == "held"
-    assert [each["pod"] for each in stored["status"]["unlimited"]["containers"]] == ["train"]
-    refused = eventually(
-        lambda: refusal(written(control_plane, token, other, tmp_path)), "another's is refused"
-    )
+    client = client_of(control_plane, token, tmp_path)
+    status = eventually(lambda: of_type(dict, written(client, one)), "its own is written")["status"]
+    shown = [(gpu["memoryMiB"], gpu.get("numaNode"), gpu["reservedMiB"]) for gpu in status["gpus"]]
+    assert shown == [(40960, 1, 583), (81920, None, 0)]
+    assert (status["gpuCount"], status["unhealthy"], status["driverLimits"]) == (2, 1, "held")
+    assert [each["pod"] for each in status["unlimited"]["containers"]] == ["train"]
+    refused = eventually(lambda: refusal(written(client, other)), "another's is refused")
     assert "an agent may write only the object of its own node" in refused
 
 
@@ -137,10 +123,7 @@ def offered(unhealthy=None):
 
 def published(client, node, devices):
     """What becomes of a node's slice."""
-    try:
-        return ResourceSlices(client, node).publish(devices)
-    except ApiServerError as error:
-        return str(error)
+    return answer_to(lambda: ResourceSlices(client, node).publish(devices))
 
 
 def refused_change(client, node):
@@ -150,7 +133,7 @@ def refused_change(client, node):
     """
     numbers = count(1)
     return eventually(
-        lambda: slice_refusal(published(client, node, offered(f"Xid {next(numbers)}"))), "it is refused"
+        lambda: refusal(published(client, node, offered(f"Xid {next(numbers)}")), DRIVERS), "it is refused"
     )
 
 
@@ -158,7 +141,7 @@ def refused_change(client, node):
 def test_an_agents_token_writes_the_slice_of_its_own_node_and_no_other(two_nodes, control_plane, tmp_path):
     (one, token), (other, _) = two_nodes.items()
     client = client_of(control_plane, token, tmp_path)
-    first = eventually(lambda: done(published(client, one, offered())), "its own is written")
+    first = eventually(lambda: of_type(Published, published(client, one, offered())), "its own is written")
     assert first == Published(has_shares=True, has_taints=True)
 
     def generation():
@@ -184,15 +167,15 @@ def test_an_agent_can_do_nothing_to_the_slice_and_pool_of_another_node(two_nodes
     (one, token), (other, other_token) = two_nodes.items()
     (tmp_path / "other").mkdir()
     others = client_of(control_plane, other_token, tmp_path / "other")
-    eventually(lambda: done(published(others, other, offered())), "it is written")
+    eventually(lambda: of_type(Published, published(others, other, offered())), "it is written")
     client = client_of(control_plane, token, tmp_path)
     refused_change(client, other)
-    assert slice_refusal(published(client, other, []))
+    assert refusal(published(client, other, []), DRIVERS)
     published(others, other, [])
     # A pool's newest generation replaces all others: the scheduler would no longer see the other's cards.
     foreign = slice_manifest(one, "0", offered(), 1)
     foreign["spec"]["pool"] |= {"name": other, "generation": 9}
-    assert "in the pool of that node" in slice_refusal(posted(client, foreign))
+    assert "in the pool of that node" in refusal(posted(client, foreign), DRIVERS)
     # The type of an attribute must not stop claims on other nodes.
     for wrong in WRONG_TYPES:
         body = slice_manifest(one, "0", offered(), 1)
@@ -212,19 +195,3 @@ def posted(client, body):
 
 def all_slices(control_plane):
     return control_plane.api.list("ResourceSlice", api="resource.k8s.io/v1")
-
-
-def done(answer):
-    return answer if isinstance(answer, Published) else None
-
-
-def slice_refusal(answer):
-    return answer if isinstance(answer, str) and "own driver's" in answer else None
-
-
-def made(answer):
-    return answer if isinstance(answer, dict) else None
-
-
-def refusal(answer):
-    return answer if isinstance(answer, str) and "own node" in answer else None

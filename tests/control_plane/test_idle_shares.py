@@ -10,8 +10,9 @@ import pytest
 
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
-from testbed.registration import labelled_pod
+from testbed.registration import LABEL
 from tests.control_plane.agent_reports import forget, report
+from tests.control_plane.test_controller_ledger import gpu_pod
 
 NOTES = {"clearml-injector/injected": "default@1", "clearml-injector/slices": "2"}
 POLICIES = """
@@ -27,56 +28,45 @@ RETRY_S = 180.0
 """The next eviction of a pod is requested after a minute."""
 
 
-class Reports:
-    """What the agent of a node says of its pods, all of them idle since the same time."""
-
-    def __init__(self, control_plane, namespace, node, *pods):
-        self._control_plane, self._namespace, self._node, self._pods = control_plane, namespace, node, pods
-        self._began = int(datetime.now(UTC).timestamp())
-        self._measured = self._began + 2 * HOUR
-
-    def write(self, seconds=1):
-        """Report again, as if this many seconds had passed; return whether that is true of some pod."""
-        self._measured += seconds
-        usage = {"count": len(self._pods), "measured": as_text(self._measured)}
-        report(
-            self._control_plane, self._node, usage={**usage, "containers": list(map(self._use, self._pods))}
-        )
-        return True
-
-    def _use(self, pod):
-        amounts = dict.fromkeys(("memoryMiB", "usedMiB", "peakMiB", "p95MiB"), 1000)
-        since = {"since": as_text(self._began), "idleSince": as_text(self._began)}
-        return {"namespace": self._namespace, "pod": pod, "container": pod, "gpu": 0, **amounts, **since}
-
-
 def as_text(seconds):
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Cluster:
-    """The test's namespace, and the ConfigMap that outlives its controllers."""
+    """The test's pods, what their node's agent says of them, and the ConfigMap that outlives controllers.
 
-    def __init__(self, control_plane, namespace):
+    All of the pods are idle since the same time.
+    """
+
+    def __init__(self, control_plane, namespace, node, *pods):
         self.api, self.namespace, self.store = control_plane.api, namespace, f"{namespace}-use"
-        self.api.create(
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": self.store}}, "default"
-        )
+        store = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": self.store}}
+        self.api.create(store, "default")
+        self._control_plane, self._node, self._pods = control_plane, node, pods
+        self._began = int(datetime.now(UTC).timestamp())
+        self._measured = self._began + 2 * HOUR
 
-    def run_pod(self, name, node):
-        """Start a pod that was injected, and wait until it runs."""
-        pod = labelled_pod(name, "0.250", nodeName=node, terminationGracePeriodSeconds=0)
-        pod["metadata"] |= {
-            "annotations": NOTES,
-            "labels": {**pod["metadata"]["labels"], "app": name},
-        }
-        amounts = {"nvidia.com/gpu-0": "2"}
-        pod["spec"]["containers"][0]["resources"] = {"limits": amounts, "requests": amounts}
-        self.api.create(pod, self.namespace)
-        eventually(lambda: self._of(name)["status"]["phase"] == "Running", f"{name} runs")
+    def report(self, seconds=1):
+        """Report again, as if this many seconds had passed; it is true that it did."""
+        self._measured += seconds
+        amounts = dict.fromkeys(("memoryMiB", "usedMiB", "peakMiB", "p95MiB"), 1000)
+        since = {"since": as_text(self._began), "idleSince": as_text(self._began)}
+        used = [
+            {"namespace": self.namespace, "pod": pod, "container": pod, "gpu": 0, **amounts, **since}
+            for pod in self._pods
+        ]
+        usage = {"count": len(used), "measured": as_text(self._measured), "containers": used}
+        report(self._control_plane, self._node, usage=usage)
+        return True
 
-    def _of(self, name):
-        return self.api.get("Pod", name, self.namespace)
+    def run_pods(self):
+        """Start the pods, which were injected, and wait until they run."""
+        for name in self._pods:
+            pod = gpu_pod(name, slices=2, nodeName=self._node)
+            pod["metadata"] |= {"annotations": NOTES, "labels": {LABEL: "0.250", "app": name}}
+            self.api.create(pod, self.namespace)
+        of = lambda: [each["status"]["phase"] for each in self.api.list("Pod", self.namespace)]  # noqa: E731
+        eventually(lambda: set(of()) == {"Running"}, "they run")
 
     def guard(self, name):
         """Forbid that a pod is evicted."""
@@ -87,6 +77,10 @@ class Cluster:
     def said(self, name, reason):
         """The Events of a reason on a pod."""
         return self.api.events(self.namespace, about=name, reason=reason)
+
+    def until_said(self, name, reason):
+        """Wait for an Event, while the agent reports."""
+        eventually(lambda: self.report() and self.said(name, reason), f"{name}: {reason}", RETRY_S)
 
     def stays(self):
         """Names of the pods that nobody has deleted."""
@@ -99,41 +93,21 @@ class Cluster:
         return json.loads(data.get("warnings.json", "{}"))
 
 
-@pytest.fixture
-def cluster(control_plane, namespace):
-    made = Cluster(control_plane, namespace)
-    yield made
-    control_plane.api.delete("ConfigMap", made.store, "default")
-
-
-@pytest.fixture
-def controller(cluster, start, tmp_path):
-    """Start a controller with the policies, once there is something to look at."""
-    folder = tmp_path / "policies"
-    folder.mkdir()
-    (folder / "policies.yaml").write_text(POLICIES)
-    more = (f"--policies={folder}", f"--use-config-map={cluster.store}")
-
-    def one(name):
-        started = start(name, *more)
-        started.until_leading()
-        return started
-
-    return one
-
-
 @pytest.mark.timeout(900, func_only=True)
 def test_an_idle_pod_is_warned_and_then_evicted_though_the_leader_was_killed_between(
-    control_plane, cluster, nodes, controller
+    control_plane, namespace, nodes, start, tmp_path
 ):
     [node] = nodes(GpuNode())
-    for name in ("idle", "guarded"):
-        cluster.run_pod(name, node)
+    cluster = Cluster(control_plane, namespace, node, "idle", "guarded")
+    cluster.run_pods()
     cluster.guard("guarded")
-    reports = Reports(control_plane, cluster.namespace, node, "idle", "guarded")
-    reports.write()
-    killed = controller("killed")
-    eventually(lambda: reports.write() and len(cluster.warnings()) == 2, "both are warned", RETRY_S)
+    cluster.report()
+    policies = tmp_path / "policies"
+    policies.mkdir()
+    (policies / "default.yaml").write_text(POLICIES)
+    options = (f"--policies={policies}", f"--use-config-map={cluster.store}")
+    killed = start("killed", *options)
+    eventually(lambda: cluster.report() and len(cluster.warnings()) == 2, "both are warned", RETRY_S)
     for name in ("idle", "guarded"):
         [event] = cluster.said(name, "IdleShareWarning")
         assert event["type"] == "Warning"
@@ -142,15 +116,12 @@ def test_an_idle_pod_is_warned_and_then_evicted_though_the_leader_was_killed_bet
     assert cluster.stays() == {"idle", "guarded"}
 
     # While nobody leads, the grace passes.
-    reports.write(11 * HOUR)
-    controller("next")
-    eventually(
-        lambda: reports.write() and cluster.said("guarded", "IdleShareKept"), "guarded is kept", RETRY_S
-    )
+    cluster.report(11 * HOUR)
+    start("next", *options)
+    cluster.until_said("guarded", "IdleShareKept")
     eventually(lambda: cluster.said("idle", "IdleShareEvicted"), "idle is evicted")
     eventually(lambda: cluster.stays() == {"guarded"}, "and gone")
-    cluster.api.delete("PodDisruptionBudget", "guarded", cluster.namespace, "policy/v1")
-    eventually(
-        lambda: reports.write() and cluster.said("guarded", "IdleShareEvicted"), "nothing keeps it", RETRY_S
-    )
+    cluster.api.delete("PodDisruptionBudget", "guarded", namespace, "policy/v1")
+    cluster.until_said("guarded", "IdleShareEvicted")
     forget(control_plane, node)
+    cluster.api.delete("ConfigMap", cluster.store, "default")

@@ -49,7 +49,7 @@ def test_the_stored_pod_is_what_explain_makes_of_the_same_review(
         return control_plane.api.list("Pod", namespace, labels=f"fixture={fixture_of(manifest)}")
 
     [pod] = eventually(stored, "the pod is stored")
-    assert problems_of(name, pod, recorded, recorded.reviews_of("Pod")) == []
+    assert problems_of(name, pod, recorded, recorded.real_reviews()) == []
     assert pod["status"]["qosClass"] == unlabelled_qos(control_plane.api, manifest, namespace)
 
 
@@ -86,7 +86,7 @@ def test_a_denial_is_one_line_for_the_user(recorded, kubectl, control_plane, nam
     """One webhook reviews all of them: a denied pod leaves nothing that the next could meet."""
     for number, name in enumerate(DENIED, 1):
         answer = kubectl("apply", f"--filename={MANIFESTS[name]}")
-        reviews = recorded.reviews_of("Pod")
+        reviews = recorded.real_reviews()
         assert len(reviews) == number, name
         message = recorded.explain(reviews[-1])["message"]
         where = f'Error from server (Forbidden): error when creating "{MANIFESTS[name]}": '

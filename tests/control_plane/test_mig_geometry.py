@@ -1,12 +1,11 @@
 """MIG cards divided on demand: API server and scheduler, a controller process, a stand-in MIG manager."""
 
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from threading import Event, Thread
 
 import pytest
 
 from testbed.api import ApiError
-from testbed.controller_process import SHORT_LEASE, Controller, install_crd, write_tls
 from testbed.gpu_nodes import schedulable
 from testbed.mig_manager import MigManagerStandIn, gpu_node_labels
 from testbed.process import eventually
@@ -88,22 +87,6 @@ def node(control_plane, namespace):
     made.stop()
 
 
-@contextmanager
-def dividing(control_plane, namespace, folder):
-    """A leading controller that divides cards."""
-    install_crd(control_plane.api)
-    more = (
-        *SHORT_LEASE,
-        f"--mig-config-map={namespace}/{CONFIG_MAP}",
-        "--mig-config-delay=1",
-        "--mig-pause=1",
-    )
-    tls = write_tls(folder / "tls")
-    with Controller(control_plane.kubeconfig, folder, tls, f"geometry-{namespace}", more=more) as controller:
-        controller.until_leading()
-        yield controller
-
-
 def create(api, namespace, name, profile):
     limits = {f"nvidia.com/mig-{profile}": "1"}
     spec = {"containers": [{"name": "task", "image": "example.com/task", "resources": {"limits": limits}}]}
@@ -133,22 +116,23 @@ def until_running(node, *names):
 
 
 def test_two_pods_at_once_run_and_the_card_changes_again_only_when_it_is_idle(
-    control_plane, namespace, node, tmp_path
+    control_plane, namespace, node, start
 ):
     api = control_plane.api
     create(api, namespace, "large", "4g.20gb")
     create(api, namespace, "half", "3g.20gb")
     # The controller plans for those that it finds waiting at its first look.
     eventually(lambda: waits(api, namespace, "large") and waits(api, namespace, "half"), "both wait")
-    with dividing(control_plane, namespace, tmp_path):
-        until_running(node, "large", "half")
-        assert node.manager.divided == 1
-        api.delete("Pod", "large", namespace)
-        create(api, namespace, "whole", "7g.40gb")
-        create(api, namespace, "again", "4g.20gb")
-        until_running(node, "again")
-        assert not runs(api, namespace, "whole")
-        api.delete("Pod", "half", namespace)
-        api.delete("Pod", "again", namespace)
-        until_running(node, "whole")
-        assert node.manager.divided == 2
+    more = (f"--mig-config-map={namespace}/{CONFIG_MAP}", "--mig-config-delay=1", "--mig-pause=1")
+    start("dividing", *more).until_leading()
+    until_running(node, "large", "half")
+    assert node.manager.divided == 1
+    api.delete("Pod", "large", namespace)
+    create(api, namespace, "whole", "7g.40gb")
+    create(api, namespace, "again", "4g.20gb")
+    until_running(node, "again")
+    assert not runs(api, namespace, "whole")
+    api.delete("Pod", "half", namespace)
+    api.delete("Pod", "again", namespace)
+    until_running(node, "whole")
+    assert node.manager.divided == 2

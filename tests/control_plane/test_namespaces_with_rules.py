@@ -1,6 +1,5 @@
 """Namespaces that judge or change pods: what we add must not be what they complain of."""
 
-import copy
 import json
 
 import pytest
@@ -11,30 +10,14 @@ from testbed.process import eventually
 from testbed.registration import labelled_pod
 from tests.control_plane.test_manifests import MANIFESTS, PODS, unlabelled
 
-LIMIT_RANGE = {
-    "apiVersion": "v1",
-    "kind": "LimitRange",
-    "metadata": {"name": "defaults"},
-    "spec": {
-        "limits": [
-            {
-                "type": "Container",
-                "default": {"cpu": "2", "memory": "4Gi"},
-                "defaultRequest": {"cpu": "1", "memory": "2Gi"},
-                "max": {"cpu": "8", "memory": "32Gi"},
-                "min": {"cpu": "100m", "memory": "64Mi"},
-            }
-        ]
-    },
+LIMITS = {
+    "type": "Container",
+    "default": {"cpu": "2", "memory": "4Gi"},
+    "defaultRequest": {"cpu": "1", "memory": "2Gi"},
+    "max": {"cpu": "8", "memory": "32Gi"},
+    "min": {"cpu": "100m", "memory": "64Mi"},
 }
-QUOTA = {
-    "apiVersion": "v1",
-    "kind": "ResourceQuota",
-    "metadata": {"name": "quota"},
-    "spec": {
-        "hard": {"requests.cpu": "4", "requests.memory": "8Gi", "limits.cpu": "4", "limits.memory": "8Gi"}
-    },
-}
+HARD = {"requests.cpu": "4", "requests.memory": "8Gi", "limits.cpu": "4", "limits.memory": "8Gi"}
 RESTRICTED = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
@@ -83,7 +66,8 @@ def test_a_restricted_pod_is_admitted_where_restricted_is_enforced(ready, kubect
 
 
 def test_a_limit_range_accepts_what_is_ours_and_the_qos_class_stays(ready, kubectl, control_plane, namespace):
-    control_plane.api.create(LIMIT_RANGE, namespace)
+    limits = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "defaults"}}
+    control_plane.api.create({**limits, "spec": {"limits": [LIMITS]}}, namespace)
     expected = applied(kubectl, namespace, unlabelled)
     assert {(code, stderr) for code, stderr, _ in expected.values()} == {(0, "")}
     assert applied(kubectl, namespace, dict) == expected
@@ -93,12 +77,13 @@ def test_a_quota_counts_an_injected_pod_as_it_counted_it_before(ready, kubectl, 
     def used():
         return control_plane.api.get("ResourceQuota", "quota", namespace).get("status", {}).get("used")
 
-    control_plane.api.create(QUOTA, namespace)
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "quota"}}
+    control_plane.api.create({**quota, "spec": {"hard": HARD}}, namespace)
     eventually(used, "the quota counts")
     pod = labelled_pod("counted")
     amounts = {"cpu": "4", "memory": "8Gi"}
-    pod["spec"]["containers"][0]["resources"] = {"limits": amounts, "requests": copy.copy(amounts)}
+    pod["spec"]["containers"][0]["resources"] = {"limits": amounts, "requests": amounts}
     answer = kubectl("apply", "--filename=-", stdin=yaml.safe_dump(pod))
     assert (answer.code, answer.stdout, answer.stderr) == (0, "pod/counted created\n", "")
     assert control_plane.api.get("Pod", "counted", namespace)["status"]["qosClass"] == "Guaranteed"
-    assert used() == QUOTA["spec"]["hard"]
+    assert used() == HARD

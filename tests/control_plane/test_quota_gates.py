@@ -4,14 +4,12 @@ import threading
 
 import httpx
 import pytest
-import yaml
 
 from kube.names import QUOTA_GATE
 from testbed.api import ApiError
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
 from testbed.registration import labelled_pod
-from tests.control_plane.test_manifests import MANIFESTS
 from tests.effort import by_turns
 
 pytestmark = pytest.mark.oldest_kubernetes  # scheduling gates are stable since 1.30
@@ -102,45 +100,6 @@ def test_pods_over_a_quota_run_in_order_ten_at_a_time_through_kills(serve, nodes
     assert 1 < observer.most <= MOST
     assert observer.waited
     assert observer.order == expected, "none is lost, and none passes another"
-
-
-def test_a_task_of_clearml_over_its_quota_stays_pending_and_runs_later(
-    serve, nodes, control_plane, namespace
-):
-    nodes(*ROOM)
-    [task] = [each for each in yaml.safe_load_all(MANIFESTS["clearml-half"].read_text()) if each]
-    task["metadata"]["namespace"] = namespace
-    name = task["metadata"]["name"]
-    serve(POLICY % (namespace, 1))
-    eventually(lambda: is_ungated(control_plane, namespace, "first"), "a new leader knows the line")
-    made = control_plane.api.create(task, namespace)
-    assert (has_gate(made), made["status"]["phase"]) == (True, "Pending")
-    eventually(lambda: events(control_plane, namespace, name) == ["WaitingForQuota"], "it is told")
-    control_plane.api.delete("Pod", "first", namespace)
-    eventually(lambda: runs(control_plane, namespace, name), "it runs when the quota has room")
-    eventually(
-        lambda: events(control_plane, namespace, name) == ["QuotaHasRoom", "WaitingForQuota"],
-        "it is told why it goes",
-    )
-
-
-def is_ungated(control_plane, namespace, name):
-    """Create a pod, and say whether it need not wait; one that has to wait is deleted again."""
-    if not has_gate(control_plane.api.create(labelled_pod(name, "0.125"), namespace)):
-        return True
-    control_plane.api.delete("Pod", name, namespace)
-    return False
-
-
-def runs(control_plane, namespace, name):
-    return bool(control_plane.api.get("Pod", name, namespace)["spec"].get("nodeName"))
-
-
-def events(control_plane, namespace, name):
-    """Reasons of our Events on a pod about quotas."""
-    found = control_plane.api.list("Event", namespace)
-    reasons = {each["reason"] for each in found if each["involvedObject"]["name"] == name}
-    return sorted(reasons & {"WaitingForQuota", "QuotaHasRoom"})
 
 
 def kill(number, controller, webhook):

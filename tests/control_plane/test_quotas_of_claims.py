@@ -43,17 +43,6 @@ def used(control_plane, namespace):
     }
 
 
-def told(control_plane, namespace, pod, reason):
-    """The text of an Event on a pod; empty if there is none."""
-    found = control_plane.api.list("Event", namespace)
-    texts = [
-        each["message"]
-        for each in found
-        if (each["reason"], each["involvedObject"].get("name")) == (reason, pod)
-    ]
-    return "".join(texts[:1])
-
-
 def test_a_pod_over_its_quota_waits_and_runs_later(control_plane, namespace, limited):
     limited("namespaces: {NAMESPACE: {slices: 5}}, whenOverQuota: wait", 81920, 81920)
     create(control_plane, namespace, ["first"], "0.625")
@@ -63,7 +52,8 @@ def test_a_pod_over_its_quota_waits_and_runs_later(control_plane, namespace, lim
     eventually(lambda: used(control_plane, namespace)["waiting"] == 1, "it is in the line")
     assert used(control_plane, namespace)["slices"] == 5
     assert len(allocated(control_plane, namespace)) == 1
-    said = eventually(lambda: told(control_plane, namespace, "second", "WaitingForQuota"), "it is told why")
+    about = lambda: control_plane.api.events(namespace, "second", "WaitingForQuota")  # noqa: E731
+    said = eventually(about, "it is told why")[0]["message"]
     assert f"1 of 1 in the line of the quota of namespace {namespace}: 5 of 5 slices are used" in said
     why = run("why", "second", "--namespace", namespace, "--kubeconfig", control_plane.kubeconfig)
     assert f"the quota of namespace {namespace}" in why.stdout, why.stderr

@@ -74,21 +74,6 @@ def test_of_five_eighths_created_at_once_exactly_one_runs_on_each_gpu(
     assert len(pods) == 12
 
 
-def test_the_preferred_node_is_honoured(nodes, webhook, control_plane, namespace):
-    nodes(*[GpuNode(gpus=2)] * 4)
-    webhook()
-    create(control_plane, namespace, 4, "0.750")
-    pods = eventually(lambda: settled(control_plane, namespace), "every pod is scheduled")
-    assert [pod["spec"]["nodeName"] for pod in pods] == [preferred(pod) for pod in pods]
-
-
-def preferred(pod):
-    [term] = pod["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
-    [field] = term["preference"]["matchFields"]
-    [name] = field["values"]
-    return name
-
-
 def test_a_pod_does_not_run_on_a_gpu_of_other_memory_than_its_limit(
     nodes, webhook, control_plane, namespace, kubectl
 ):
@@ -114,13 +99,8 @@ def test_a_pod_does_not_run_on_a_gpu_of_other_memory_than_its_limit(
 
     eventually(refused, "the scheduler has refused the node of other memory")
     assert kubectl("uncordon", node_of[chosen]).code == 0
-    [pod] = eventually(lambda: settled_running(control_plane, namespace), "the pod runs")
-    assert pod["spec"]["nodeName"] == node_of[chosen]
-
-
-def settled_running(control_plane, namespace):
-    pods = control_plane.api.list("Pod", namespace)
-    return pods if all(running(pod) for pod in pods) else []
+    eventually(lambda: running(control_plane.api.get("Pod", "pod-0", namespace)), "the pod runs")
+    assert control_plane.api.get("Pod", "pod-0", namespace)["spec"]["nodeName"] == node_of[chosen]
 
 
 def test_pooled_mode_counts_per_node(nodes, webhook, control_plane, namespace, tmp_path):

@@ -9,6 +9,7 @@ from testbed.admission_server import AdmissionServer, patching
 from testbed.api import ApiError
 from testbed.gpu_nodes import GpuNode
 from testbed.registration import LABEL, configuration, labelled_pod, registered
+from tests.control_plane.admission_policies.support import unlabelled_pod
 from tests.webhook.support.limiter_parts import check_limiter
 
 SIDECAR = {"name": "mesh", "image": "example.com/mesh:1"}
@@ -64,33 +65,22 @@ def test_a_container_added_by_another_webhook_gets_no_gpu(name, nodes, webhook, 
     assert task["resources"]["limits"] == {"nvidia.com/gpu-0": "4"}
     assert [entry["name"] for entry in task["env"]].count("LD_PRELOAD") == 1
     assert [container["name"] for container in stored["spec"]["initContainers"]] == ["gpu-limiter"]
-    asked_again = copy.deepcopy(ours.reviews_of("Pod")[-1])
+    asked_again = copy.deepcopy(ours.real_reviews()[-1])
     asked_again["request"]["object"] = stored
     assert ours.explain(asked_again)["patch"] == []
-
-
-def create_unlabelled(control_plane, namespace):
-    pod = labelled_pod("task")
-    del pod["metadata"]["labels"]
-    return control_plane.api.create(pod, namespace)
-
-
-def is_labelled(api, namespace):
-    pod = labelled_pod("probe")
-    del pod["metadata"]["labels"]
-    return LABEL in api.create(pod, namespace, dry_run=True)["metadata"].get("labels", {})
-
-
-def labelling(api, name, namespace):
-    """A webhook that adds our label, called where its name stands in their order."""
-    return second(api, name, namespace, add_label, lambda _: is_labelled(api, namespace))
 
 
 def test_a_label_added_by_a_webhook_before_ours_is_honoured(nodes, webhook, control_plane, namespace):
     nodes(GpuNode(gpus=2))
     webhook()
-    with labelling(control_plane.api, "a-labels", namespace):
-        stored = create_unlabelled(control_plane, namespace)
+    api = control_plane.api
+
+    def works(_probed):
+        made = api.create(unlabelled_pod("probe"), namespace, dry_run=True)
+        return LABEL in made["metadata"].get("labels", {})
+
+    with second(api, "a-labels", namespace, add_label, works):
+        stored = api.create(unlabelled_pod("task"), namespace)
     assert stored["metadata"]["labels"] == {LABEL: "0.500"}
     assert stored["metadata"]["annotations"]["clearml-injector/slices"] == "4"
 

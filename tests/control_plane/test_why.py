@@ -13,17 +13,11 @@ from tests.cli.running import run
 
 def viewer(control_plane, namespace, tmp_path):
     """The kubeconfig of somebody who has the cluster's role `view` in a namespace, and nothing else."""
-    api = control_plane.api
-    api.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "viewer"}}, namespace)
-    binding = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "RoleBinding",
-        "metadata": {"name": "viewer"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
-        "subjects": [{"kind": "ServiceAccount", "name": "viewer", "namespace": namespace}],
-    }
-    api.create(binding, namespace)
-    token = control_plane.kubectl(f"--namespace={namespace}", "create", "token", "viewer").stdout.strip()
+    here = f"--namespace={namespace}"
+    control_plane.kubectl(here, "create", "serviceaccount", "viewer")
+    bound = ("--clusterrole=view", f"--serviceaccount={namespace}:viewer")
+    control_plane.kubectl(here, "create", "rolebinding", "viewer", *bound)
+    token = control_plane.kubectl(here, "create", "token", "viewer").stdout.strip()
     file = tmp_path / "viewer"
     components.write_kubeconfig(control_plane.home, control_plane.url, file, token)
     return file

@@ -7,7 +7,7 @@ from dataclasses import replace
 from controller.options import ControllerOptions
 from controller.process import ControllerProcess
 from testbed import plain_http
-from testbed.controller_process import write_tls
+from testbed.certificate_files import write_tls
 from testbed.process import POLL_S, WAIT_S
 from testbed.product import POLICIES
 from tests.cluster.fake_api import FakeApi, forever, refusal, reply, watch

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from testbed import binaries
+from testbed.api import Object
 from testbed.nodes import parts
 from testbed.nodes.cluster import RealCluster
 from testbed.nodes.layout import PLAIN, Layout
+from testbed.nodes.node import Equipment
 from testbed.nodes.stub_images import WORKLOAD
 from testbed.nvidia import parts as nvidia_parts
 from testbed.nvidia.cards import Card
@@ -46,16 +48,8 @@ def agent_cluster(  # noqa: PLR0913 what a node may differ in
     nvidia_parts.build(say)
     before = pytestconfig.stash.get(CLUSTER, None)
     archives = [image] if image is not None else []
-    with RealCluster(
-        built,
-        node_parts,
-        nodes=1,
-        archives=archives,
-        agent_gpus=gpus,
-        agent_from_chart=image is not None,
-        agent_by_dra=by_dra,
-        layout=layout,
-    ) as cluster:
+    has = Equipment(gpus, agent_from_chart=image is not None, agent_by_dra=by_dra, layout=layout)
+    with RealCluster(built, node_parts, nodes=1, archives=archives, each=has) as cluster:
         pytestconfig.stash[CLUSTER] = cluster
         yield cluster
         pytestconfig.stash[CLUSTER] = before
@@ -66,15 +60,16 @@ class Pods:
 
     Args:
         cluster: Where they run.
+        namespace: Of theirs.
     """
 
-    def __init__(self, cluster: RealCluster) -> None:
+    def __init__(self, cluster: RealCluster, namespace: str = "default") -> None:
         self._cluster = cluster
+        self._namespace = namespace
         self._names: list[str] = []
 
     def create(self, name: str, *containers: dict, init: tuple[dict, ...] = (), **spec) -> None:
         """Create a pod."""
-        self._names.append(name)
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -88,11 +83,16 @@ class Pods:
                 **spec,
             },
         }
-        self._cluster.api.create(pod, "default")
+        self.create_as_it_is(pod)
 
-    def run(self, name: str, *containers: dict, **more) -> None:
+    def create_as_it_is(self, pod: Object) -> None:
+        """Create a pod that a test wrote itself."""
+        self._names.append(pod["metadata"]["name"])
+        self._cluster.api.create(pod, self._namespace)
+
+    def run(self, name: str, *arguments, **more) -> None:
         """Create a pod, and wait until it runs."""
-        self.create(name, *containers, **more)
+        self.create(name, *arguments, **more)
         self.until_running(name)
 
     def until_running(self, name: str) -> None:
@@ -102,34 +102,34 @@ class Pods:
 
     def status(self, name: str) -> dict:
         """Of a pod."""
-        return self._cluster.api.get("Pod", name, "default")["status"]
+        return self._cluster.api.get("Pod", name, self._namespace)["status"]
 
     def phase(self, name: str) -> str | None:
         """Of a pod."""
         return self.status(name).get("phase")
 
-    def inside(self, name: str, *command: str, container: str = "main") -> str:
-        """Run a command in a container and return what it prints."""
-        return inside(self._cluster, name, *command, container=container, namespace="default")
+    def inside(self, name: str, *command: str, container: str = "") -> str:
+        """Run a command in a container, the first if none is named, and return what it prints."""
+        return inside(self._cluster, name, *command, container=container, namespace=self._namespace)
 
-    def environment(self, name: str, container: str = "main") -> dict[str, str]:
+    def environment(self, name: str, container: str = "") -> dict[str, str]:
         """The variables of a container's first process."""
-        return environment(self._cluster, name, container=container, namespace="default")
+        return environment(self._cluster, name, container=container, namespace=self._namespace)
 
-    def held(self) -> dict[tuple[str, str], int]:
+    def held(self) -> object:
         """Slices by pod and resource, as the kubelet's books have them."""
         held = self._cluster.nodes[NODE].held_slices()
         return {(pod, resource): count for (_, pod, resource), count in held.items()}
 
     def delete(self, name: str) -> None:
         """Delete a pod."""
-        self._cluster.api.delete("Pod", name, "default")
+        self._cluster.api.delete("Pod", name, self._namespace)
 
     def delete_all(self) -> None:
-        """Delete every pod of the test, and wait until no slice is held."""
+        """Delete every pod of the test, and wait until nothing is held."""
         for name in self._names:
             self.delete(name)
-        eventually(lambda: not self.held(), "no slice is held")
+        eventually(lambda: not self.held(), "nothing is held")
 
 
 def container(name: str = "main", command: str = "sleep 3600", env=None, **slices: int) -> dict:

@@ -3,18 +3,17 @@
 from kube.names import PREFIX
 from testbed.api import Object
 from testbed.nodes.cluster import RealCluster
-from testbed.process import eventually
-from tests.real_nodes.pods import LIMIT, WORK, cards, environment, labelled, phase
+from tests.real_nodes.agent_pods import Pods
+from tests.real_nodes.pods import LIMIT, WORK, cards, labelled
 
 API = "resource.k8s.io/v1"
 
 
-class ClaimedPods:
-    """Pods of a test."""
+class ClaimedPods(Pods):
+    """Pods of a test with a label."""
 
     def __init__(self, cluster: RealCluster) -> None:
-        self._cluster = cluster
-        self._names: list[str] = []
+        super().__init__(cluster, WORK)
 
     def create(self, name: str, fraction: str = "", *, memory: str = "", **container: object) -> None:
         """Create a labelled pod whose container requests a GPU, as one for a whole card would."""
@@ -23,30 +22,9 @@ class ClaimedPods:
             pod["metadata"]["labels"] = {PREFIX + "gpu-memory": memory}
         self.create_as_it_is(pod)
 
-    def create_as_it_is(self, pod: Object) -> None:
-        """Create a pod."""
-        self._cluster.api.create(pod, WORK)
-        self._names.append(pod["metadata"]["name"])
-
-    def run(self, name: str, fraction: str = "", **more) -> None:
-        """Create a pod, and wait until it runs."""
-        self.create(name, fraction, **more)
-        self.until_running(name)
-
-    def until_running(self, name: str) -> None:
-        """Wait for a pod."""
-        eventually(lambda: phase(self._cluster, name) == "Running", f"{name} runs")
-
-    def delete(self, name: str) -> None:
-        """Delete a pod."""
-        self._names.remove(name)
-        self._cluster.api.delete("Pod", name, WORK)
-
-    def delete_all(self) -> None:
-        """Delete what is left of the test, and wait until no claim is left."""
-        for name in list(self._names):
-            self.delete(name)
-        eventually(lambda: not claims(self._cluster), "no claim is left")
+    def held(self) -> object:
+        """The claims that are left."""
+        return claims(self._cluster)
 
     def card(self, name: str) -> str:
         """The device node of the one card that a pod has."""
@@ -55,7 +33,7 @@ class ClaimedPods:
 
     def limit(self, name: str) -> str | None:
         """The limit of a pod's first GPU."""
-        return environment(self._cluster, name).get(LIMIT)
+        return self.environment(name).get(LIMIT)
 
 
 def claims(cluster: RealCluster) -> list[Object]:

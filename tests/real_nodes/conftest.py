@@ -11,13 +11,14 @@ from testbed.nvidia import parts as nvidia_parts
 from testbed.process import tail
 from testbed.registration import OWN_NAMESPACE
 
-HERE = Path(__file__).parent
+ON_NODES = {"real_nodes", "agent_nodes"}
+"""Folders, also of long tests."""
 CLUSTER = pytest.StashKey[RealCluster]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if HERE in item.path.parents:
+        if ON_NODES & {*item.path.parts}:
             # Every wait of the fixtures has its own end.
             item.add_marker(pytest.mark.timeout(900, func_only=True))
 

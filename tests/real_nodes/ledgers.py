@@ -1,5 +1,7 @@
 """The ledger as it is published, and the truth that it must equal: what the kubelets have given out."""
 
+from contextlib import suppress
+
 from kube.names import GPU_LEDGERS_PATH
 from testbed.nodes.cluster import RealCluster
 from testbed.process import eventually
@@ -28,24 +30,14 @@ def overcommitted(cluster: RealCluster) -> list[str]:
     return [ledger["metadata"]["name"] for ledger in ledgers if ledger.get("status", {}).get("over")]
 
 
-def held_slices(cluster: RealCluster) -> Held | str:
-    """What the kubelets have given out; the words of one that does not answer yet."""
-    try:
-        return cluster.held_slices()
-    except AssertionError as error:
-        return str(error)
-
-
 def until_true(cluster: RealCluster, residents: int) -> None:
     """Wait until ledger and kubelets say the same, of that many pods that stay."""
-    last: list[Held | str] = ["nothing asked yet", "nothing asked yet"]
 
     def equal() -> bool:
-        last[:] = [published(cluster), held_slices(cluster)]
-        return last[0] == last[1] and len(last[0]) == residents
+        held = published(cluster)
+        with suppress(AssertionError):  # a kubelet does not answer yet
+            return held == cluster.held_slices() and len(held) == residents
+        return False
 
-    try:
-        eventually(equal, f"the ledger equals what {residents} pods hold", SETTLED_S)
-    except AssertionError as error:
-        raise AssertionError(f"{error}\nledger: {last[0]}\nkubelets: {last[1]}") from None
+    eventually(equal, f"the ledger equals what {residents} pods hold", SETTLED_S)
     assert overcommitted(cluster) == []

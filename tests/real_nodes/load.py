@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
 
-from testbed.api import Api, ApiError, Object
-from testbed.nodes.stub_images import WORKLOAD
+from testbed.api import Api, Object
 from testbed.registration import LABEL
+from tests.real_nodes.pods import labelled
 
 PERIOD_S = 1.0
 LIFE_S = 6
@@ -28,24 +28,10 @@ class Creation:
 
 def task(name: str, fraction: str = "0.125", command: str = "sleep 3600", **spec: Any) -> Object:
     """A labelled pod that runs on these nodes."""
-    container = {
-        "name": name,
-        "image": WORKLOAD,
-        "imagePullPolicy": "Never",
-        "command": ["sh", "-c", command],
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": {LABEL: fraction, "created-by": "load"}},
-        "spec": {
-            "restartPolicy": "Never",
-            "terminationGracePeriodSeconds": 1,
-            "automountServiceAccountToken": False,
-            "containers": [container],
-            **spec,
-        },
-    }
+    made = labelled(name, fraction, command=["sh", "-c", command])
+    made["metadata"]["labels"]["created-by"] = "load"
+    made["spec"] |= {"restartPolicy": "Never", "automountServiceAccountToken": False, **spec}
+    return made
 
 
 def plain(name: str) -> Object:
@@ -97,15 +83,9 @@ class Load:
                 return
             name = f"load-{next(NUMBERS)}"
             pod = task(name, command="sleep 2") if labelled else plain(name)
-            error = self._refusal(pod, dry_run=labelled and turn % RUNS_EVERY > 0)
+            is_dry = labelled and turn % RUNS_EVERY > 0
+            error = self._api.refusal(pod, self._namespace, dry_run=is_dry)
             self.creations.append(Creation(labelled, error))
-
-    def _refusal(self, pod: Object, *, dry_run: bool) -> str:
-        try:
-            self._api.create(pod, self._namespace, dry_run=dry_run)
-        except ApiError as error:
-            return str(error)
-        return ""
 
     def _delete(self) -> None:
         while not self._done.wait(1):

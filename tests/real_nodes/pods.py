@@ -27,6 +27,18 @@ def labelled(name: str, fraction: str, **container: object) -> Object:
     return pod(name, {LABEL: fraction}, **container)
 
 
+def deployment(template: Object, replicas: int = 1) -> Object:
+    """A Deployment of such pods, named like them."""
+    name = {"app": template["metadata"]["name"]}
+    labels = {**template["metadata"]["labels"], **name}
+    spec = {
+        "replicas": replicas,
+        "selector": {"matchLabels": name},
+        "template": {"metadata": {"labels": labels}, "spec": template["spec"]},
+    }
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name["app"]}, "spec": spec}
+
+
 def phase(cluster: RealCluster, name: str) -> str | None:
     """Of a pod."""
     return cluster.api.get("Pod", name, WORK)["status"].get("phase")

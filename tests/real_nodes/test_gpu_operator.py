@@ -35,7 +35,7 @@ from tests.real_nodes.operator_node import (
     set_label,
     taints,
 )
-from tests.real_nodes.pods import WORK, cards, labelled, pod
+from tests.real_nodes.pods import LIMIT, WORK, cards, labelled, pod
 
 OPERATOR = "gpu-operator"
 USUAL_SOCKET = "/run/containerd/containerd.sock"
@@ -126,8 +126,12 @@ def test_the_walk_of_the_page(installation, cluster):
     assert gpu_node(cluster)["gpus"][held]["why"].startswith(f"pod {WORK}/whole holds it as nvidia.com/gpu")
 
     eventually(lambda: not refuses(probe(cluster.api, WORK)), "labelled pods are let in", 60)
-    first = run(cluster, labelled("first", "0.125"))
+    lifted = [{"name": LIMIT, "value": "999999m"}]
+    first = run(cluster, labelled("first", "0.125", env=lifted))
     has_share(cluster, "first", 1)
+    [agent] = installation.objects("agent")
+    status = installation.exec(agent["metadata"]["name"], "cat", "/proc/1/status").stdout
+    assert "CapEff:\t0000000000000000" in status
     assert cards(cluster, "first") != [of_whole]
 
     cluster.api.delete("Pod", "whole", WORK)

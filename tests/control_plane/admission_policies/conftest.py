@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from testbed.api import ApiError
 from testbed.chart import ADMISSION, CONFIGURATION, RELEASE, Helm, elsewhere
 from testbed.kubernetes_version import HAS_RESOURCE_CLAIMS
 from testbed.process import eventually
@@ -40,7 +39,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def old_pod(control_plane):
     """A labelled pod from before the install: never injected, held by a finalizer; and labelled workloads."""
     # Files of other folders may have run since the package was left, and it is made again.
-    eventually(lambda: not exists(control_plane.api, OLD), "the namespace of the last time is gone")
+    eventually(
+        lambda: not control_plane.api.exists("Namespace", OLD), "the namespace of the last time is gone"
+    )
     control_plane.create_namespace(OLD)
     for kind in KINDS:
         control_plane.api.create(workload(kind, LABELLED, {}), OLD)
@@ -50,15 +51,6 @@ def old_pod(control_plane):
     for found in control_plane.api.list("Pod", OLD):
         control_plane.api.patch("Pod", found["metadata"]["name"], {"metadata": {"finalizers": None}}, OLD)
     control_plane.api.delete("Namespace", OLD)
-
-
-def exists(api, namespace):
-    """Whether a namespace is there, or still going."""
-    try:
-        api.get("Namespace", namespace)
-    except ApiError:
-        return False
-    return True
 
 
 @pytest.fixture(scope="package")

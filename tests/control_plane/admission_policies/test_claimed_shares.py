@@ -9,7 +9,7 @@ from kube.dra import DRIVER, TEMPLATE_LABEL
 from testbed.api import ApiError
 from testbed.kubernetes_version import HAS_RESOURCE_CLAIMS
 from testbed.registration import asking_for_memory, labelled_pod
-from tests.control_plane.admission_policies.conftest import sharing
+from tests.control_plane.admission_policies.conftest import on_gpus, sharing
 from tests.control_plane.admission_policies.support import refused, unlabelled_pod
 from tests.control_plane.admission_policies.test_claims import API, claim, of_class, one_of, template
 
@@ -35,18 +35,13 @@ def dry(control_plane, pod, namespace=IN):
     return control_plane.api.create(pod, namespace, dry_run=True)
 
 
-def on_two(pod):
-    pod["metadata"]["annotations"] = {"clearml-injector/gpus": "2"}
-    return pod
-
-
 @pytest.mark.parametrize(
     ("pod", "begins"),
     [
         (labelled_pod("half", "0.500"), "gpu-fraction-4of8-"),
         (labelled_pod("exact", "0.2"), "gpu-fraction-1of5-"),
         (labelled_pod("whole", "2.0"), "gpu-fraction-whole-x2-"),
-        (on_two(labelled_pod("halves", "0.500")), "gpu-fraction-4of8-x2-"),
+        (on_gpus(labelled_pod("halves", "0.500"), 2), "gpu-fraction-4of8-x2-"),
         (asking_for_memory("1431Mi"), "gpu-fraction-1431mi-"),
         (sharing(labelled_pod("parts", "0.750")), "gpu-fraction-6of8-p4-p2-"),
         (sharing(asking_for_memory("6Gi"), "train=4Gi,eval=2Gi"), "gpu-fraction-6144mi-p4096-p2048-"),
@@ -128,19 +123,17 @@ def test_a_pod_whose_parts_do_not_agree_is_refused(no_webhook, control_plane, wh
     assert "second-lock" in str(error.value) or "injected" in str(error.value)
 
 
-def test_a_pod_of_one_container_has_no_parts_in_its_claim(no_webhook, control_plane):
-    pod = copy.deepcopy(no_webhook["claimed"])
-    name = pod["spec"]["resourceClaims"][0]["resourceClaimTemplateName"]
-    pod["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] = name.replace("-4of8-", "-4of8-p4-")
-    with pytest.raises(ApiError, match="a request for each container"):
-        dry(control_plane, pod, FORGED_IN)
-
-
-def test_pods_of_other_modes_have_no_such_claim(no_webhook, control_plane):
-    pod = copy.deepcopy(no_webhook["half"])
-    pod["spec"]["resourceClaims"] = [SHARE]
-    with pytest.raises(ApiError, match="only in mode dra"):
-        dry(control_plane, pod, "forged-default")
+def test_a_pod_of_another_mode_or_of_one_container_has_no_such_claim(no_webhook, control_plane):
+    claims = {
+        which: copy.deepcopy(no_webhook["claimed"]["spec"]["resourceClaims"]) for which in ("half", "claimed")
+    }
+    name = claims["claimed"][0]["resourceClaimTemplateName"]
+    claims["claimed"][0]["resourceClaimTemplateName"] = name.replace("-4of8-", "-4of8-p4-")
+    for which, message in (("half", "only in mode dra"), ("claimed", "a request for each container")):
+        pod = copy.deepcopy(no_webhook[which])
+        pod["spec"]["resourceClaims"] = claims[which]
+        with pytest.raises(ApiError, match=message):
+            dry(control_plane, pod, pod["metadata"]["namespace"])
 
 
 @pytest.mark.parametrize("name", ["gpu-fraction", "other"])
@@ -160,19 +153,15 @@ def test_a_template_does_not_become_one_of_a_share_by_a_label(lock, control_plan
 
 
 @pytest.mark.parametrize("requests", [[of_class(DRIVER)], [one_of("other.example.com", DRIVER)]])
-def test_nobody_but_the_controller_makes_templates_of_shares(lock, control_plane, requests):
+def test_nobody_but_the_controller_makes_templates_and_claims_of_shares(lock, control_plane, requests):
     with refused("claimed-shares", OF_SHARES):
         control_plane.api.create(template(*requests), IN)
     named = template(of_class("other.example.com"))
     named["metadata"]["name"] = SHARE["resourceClaimTemplateName"]
     with refused("claimed-shares", OF_SHARES):
         control_plane.api.create(named, IN)
-
-
-def test_no_claim_of_a_share_is_made_by_hand(lock, control_plane):
-    by_hand = claim("other", of_class(DRIVER))
     with refused("claimed-shares", OF_SHARES):
-        control_plane.api.create(by_hand, IN)
+        control_plane.api.create(claim("other", *requests), IN)
     control_plane.api.create(claim("other", of_class("other.example.com")), IN, dry_run=True)
 
 
@@ -180,21 +169,17 @@ def test_the_annotation_alone_makes_no_claim_of_a_share(lock, control_plane):
     """Kubernetes' own components may write the status of claims; who may edit a namespace may not."""
     forged = claim("gpu-fraction", of_class(DRIVER))
     control_plane.api.create(forged, IN, dry_run=True)  # as a component that may do everything
-    rules = [{"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["*"]}]
-    rbac = "rbac.authorization.k8s.io/v1"
-    role = {"apiVersion": rbac, "kind": "Role", "metadata": {"name": "claimant"}, "rules": rules}
-    subject = {"kind": "User", "name": "claimant", "apiGroup": "rbac.authorization.k8s.io"}
-    reference = {"kind": "Role", "name": "claimant", "apiGroup": "rbac.authorization.k8s.io"}
-    binding = {**role, "kind": "RoleBinding", "subjects": [subject], "roleRef": reference}
-    del binding["rules"]
-    for made in (role, binding):
-        control_plane.api.create(made, IN)
+    rights = [
+        ("role", "--verb=*", "--resource=resourceclaims.resource.k8s.io"),
+        ("rolebinding", "--role=claimant", "--user=claimant"),
+    ]
+    for kind, *options in rights:
+        assert control_plane.kubectl("create", kind, "claimant", f"--namespace={IN}", *options).code == 0
     ended = control_plane.kubectl(
         "create", "--as=claimant", f"--namespace={IN}", "--filename=-", stdin=json.dumps(forged)
     )
     assert OF_SHARES in ended.stderr
-    for kind in ("Role", "RoleBinding"):
-        control_plane.api.delete(kind, "claimant", IN, rbac)
+    control_plane.kubectl("delete", "role,rolebinding", "claimant", f"--namespace={IN}")
 
 
 def test_no_amount_of_the_class_is_a_resource_of_an_unlabelled_pod(lock, control_plane):

@@ -18,12 +18,12 @@ from tests.control_plane.admission_policies.support import (
     UNSERVED,
     annotated_pod,
     asking,
+    create_as_node,
     is_allowed,
     labelled_asking,
     refused,
     takes_devices,
     unlabelled_pod,
-    workload,
 )
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -104,10 +104,17 @@ def test_an_unlabelled_pod_may_not_take_devices_by_an_annotation(lock, control_p
         dry(control_plane, annotated_pod("nvidia.cdi.k8s.io"), where)
 
 
-def test_excluded_namespaces_are_left_alone(lock, control_plane):
-    for where in (OWN_NAMESPACE, "kube-system"):
-        for pod in (labelled_pod("free"), asking("nvidia.com/gpu-0")):
-            assert INJECTED not in dry(control_plane, pod, where)["metadata"].get("annotations", {})
+FREE = {
+    OWN_NAMESPACE: [labelled_pod("free"), asking("nvidia.com/gpu-0"), labelled_asking("nvidia.com/gpu-0")],
+    "kube-system": [labelled_pod("free"), asking("nvidia.com/gpu-0")],
+    TRUSTED: [labelled_asking("nvidia.com/gpu-0")],
+}
+
+
+@pytest.mark.parametrize("where", FREE)
+def test_namespaces_that_are_excluded_or_that_the_admin_trusts_are_left_alone(lock, control_plane, where):
+    for pod in FREE[where]:
+        assert INJECTED not in dry(control_plane, pod, where)["metadata"].get("annotations", {})
 
 
 @pytest.mark.parametrize("where", UNSERVED)
@@ -126,12 +133,6 @@ def test_a_labelled_pod_may_not_ask_for_one_gpus_slices_where_the_webhook_does_n
         dry(control_plane, of_memory, where)
     dry(control_plane, labelled_pod("free"), where)
     dry(control_plane, labelled_asking("nvidia.com/gpu"), where)
-
-
-def test_labelled_pods_ask_for_slices_where_the_admin_says_so(lock, control_plane):
-    for where in (TRUSTED, OWN_NAMESPACE):
-        made = dry(control_plane, labelled_asking("nvidia.com/gpu-0"), where)
-        assert INJECTED not in made["metadata"].get("annotations", {})
 
 
 def test_another_namespaces_pod_may_not_take_the_injectors_priority(lock, control_plane, namespace):
@@ -157,74 +158,85 @@ def test_what_the_webhook_makes_of_every_kind_of_pod_passes(lock, control_plane)
         assert slices == str(EXPECTED[name]["slices"]), name
 
 
-SHARES = {
-    ("default", "0.875"): "7",
-    ("whole", "0.25"): "2",
-    ("whole", "1.000"): "8",
-    ("whole", "2.0"): "16",
-    ("whole", "3"): "24",
-    ("whole", "0.95"): "8",
-    ("pooled", "0.375"): "3",
-    ("mig", "0.125"): "1",
-    ("mig", "0.375"): "4",
-    ("both", "0.125"): "1",
-    ("both", "0.750"): "8",
-    ("either", "0.125"): "1",
-    ("either", "0.750"): "8",
-    ("driver", "0.250"): "2",
-    ("quarters", "0.750"): "3",
-    ("open", "0.125"): "1",
-    ("custom", "0.625"): "5",
+SIDECAR = {"name": "side", "image": "example.com/side:1", "restartPolicy": "Always"}
+MEMORY = [asking_for_memory("700Mi"), asking_for_memory("20Gi")]
+
+
+def fractions(*texts, **amounts):
+    """Pods that ask for fractions, and what their container asks for besides."""
+    pods = [labelled_pod("pod", text) for text in texts]
+    for pod in pods:
+        pod["spec"]["containers"][0]["resources"] = {"limits": amounts}
+    return pods
+
+
+def on(node, *pods):
+    """The pods, for one node."""
+    return [
+        {**pod, "spec": {**pod["spec"], "nodeSelector": {"kubernetes.io/hostname": node}}} for pod in pods
+    ]
+
+
+def with_sidecar(fraction, **annotations):
+    pod = labelled_pod("pod", fraction, initContainers=[SIDECAR])
+    pod["metadata"]["annotations"] = {f"clearml-injector/{name}": text for name, text in annotations.items()}
+    return pod
+
+
+def with_one_that_asks_for_none(where):
+    """A pod of which another container asks for no GPU in words."""
+    [pod] = fractions("0.500", **{"nvidia.com/gpu": "1"})
+    none = {**pod["spec"]["containers"][0], "name": "none", "resources": {"limits": {"nvidia.com/gpu": "0"}}}
+    pod["spec"].setdefault(where, []).append(none)
+    return pod
+
+
+INSTANCES = [
+    *fractions("0.125", "0.750", **{"nvidia.com/mig-2g.20gb": "0"}),
+    *on("lock-3g.40gb", *fractions("0.375")),
+    *on("lock-7g.80gb", *fractions("1.000")),
+    with_sidecar("0.125", container="side"),
+]
+PASSING = {
+    "default": [
+        *[*fractions("0.875"), *MEMORY, with_one_that_asks_for_none("containers")],
+        with_sidecar("0.500", container="side"),
+        with_sidecar("0.500", containers="pod=0.250,side=0.250"),
+    ],
+    "whole": fractions("0.25", "1.000", "2.0", "3", "0.95"),
+    "pooled": [
+        *[*fractions("0.375"), *MEMORY, with_one_that_asks_for_none("initContainers")],
+        with_sidecar("0.500", container="side"),
+    ],
+    "mig": [*fractions("0.375"), *on("lock-mig", MEMORY[1]), *INSTANCES],
+    "both": [*INSTANCES, *on("gpu-1", *fractions("0.125", "0.750", "1.000"))],
+    "either": [*INSTANCES, *on("lock-pooled", *fractions("0.125", "0.750", "1.000"))],
+    "driver": [*fractions("0.250"), *MEMORY],
+    "quarters": [*fractions("0.750"), *MEMORY],
+    "open": [*fractions("0.125"), *MEMORY],
+    "custom": [*fractions("0.625"), *MEMORY],
+    "apart": [with_sidecar("0.500", containers="side=0.125,pod=0.375")],
 }
+"""Pods by policy; what each gets is shown without an API server."""
 
 
-def test_what_the_webhook_makes_under_every_policy_passes(lock, control_plane):
-    for (policy, fraction), slices in SHARES.items():
-        notes = dry(control_plane, labelled_pod("pod", fraction), f"lock-{policy}")["metadata"]["annotations"]
+@pytest.mark.parametrize("policy", PASSING)
+def test_what_the_webhook_makes_under_every_policy_passes(lock, control_plane, policy):
+    for pod in PASSING[policy]:
+        notes = dry(control_plane, pod, f"lock-{policy}")["metadata"]["annotations"]
         assert notes["clearml-injector/injected"].startswith(f"{policy}@")
-        assert notes["clearml-injector/slices"] == slices, (policy, fraction)
 
 
-def test_a_queue_with_a_limiter_and_a_table_of_its_own_passes(lock, control_plane):
+def test_a_queue_with_a_limiter_and_a_table_of_its_own_passes_and_one_without_shares(lock, control_plane):
     pod = labelled_pod("queued", "0.50")
     pod["metadata"]["labels"]["clearml-agent-queue-name"] = "trusted"
     made = dry(control_plane, pod, "lock-queue")
     assert made["metadata"]["annotations"]["clearml-injector/slices"] == "4"
     assert "env" not in made["spec"]["containers"][0]
-
-
-def test_a_container_that_asks_for_no_gpu_in_words_holds_no_share(lock, control_plane):
-    for policy, where in (("default", "containers"), ("pooled", "initContainers")):
-        pod = labelled_pod("pod", "0.500")
-        [task] = pod["spec"]["containers"]
-        none = {**task, "name": "none", "resources": {"limits": {"nvidia.com/gpu": "0"}}}
-        task["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
-        pod["spec"].setdefault(where, []).append(none)
-        made = dry(control_plane, pod, f"lock-{policy}")
-        assert made["metadata"]["annotations"]["clearml-injector/gpu-container"] == task["name"]
-
-
-SIDECAR = {"name": "side", "image": "example.com/side:1", "restartPolicy": "Always"}
-
-
-@pytest.mark.parametrize(
-    ("policy", "annotations", "holders"),
-    [
-        ("default", {"clearml-injector/container": "side"}, ["side"]),
-        ("pooled", {"clearml-injector/container": "side"}, ["side"]),
-        ("mig", {"clearml-injector/container": "side"}, ["side"]),
-        ("both", {"clearml-injector/container": "side"}, ["side"]),
-        ("default", {"clearml-injector/containers": "pod=0.250,side=0.250"}, ["pod", "side"]),
-        ("apart", {"clearml-injector/containers": "side=0.125,pod=0.375"}, ["side", "pod"]),
-    ],
-)
-def test_a_native_sidecar_with_a_share_passes(lock, control_plane, policy, annotations, holders):
-    pod = labelled_pod("pod", "0.500" if policy not in {"mig", "both"} else "0.125", initContainers=[SIDECAR])
-    pod["metadata"]["annotations"] = annotations
-    made = control_plane.api.create(pod, f"lock-{policy}", dry_run=True)
-    assert made["metadata"]["annotations"]["clearml-injector/gpu-container"] == ",".join(holders)
-    found = [*made["spec"]["containers"], *made["spec"]["initContainers"]]
-    assert {each["name"] for each in found if "limits" in each.get("resources", {})} == {*holders}
+    pod["metadata"]["labels"]["clearml-agent-queue-name"] = "services"
+    stored = dry(control_plane, pod)
+    assert LABEL not in stored["metadata"]["labels"]
+    assert stored["metadata"]["annotations"]["clearml-injector/no-share"] == "services"
 
 
 def limits_of(pod):
@@ -232,69 +244,28 @@ def limits_of(pod):
     return limits
 
 
-def test_what_the_webhook_makes_of_an_ask_for_memory_passes(lock, control_plane):
-    for policy in ("default", "pooled", "driver", "quarters", "open", "custom"):
-        for memory, mib in (("700Mi", 700), ("20Gi", 20480)):
-            made = dry(control_plane, asking_for_memory(memory), f"lock-{policy}")
-            notes = made["metadata"]["annotations"]
-            assert notes["clearml-injector/memory-mib"] == str(mib)
-            assert notes["clearml-injector/slices"] in limits_of(made).values()
-    # Other nodes offer instances of that size as nvidia.com/gpu.
-    pod = asking_for_memory("20Gi")
-    pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "lock-mig"}
-    assert limits_of(dry(control_plane, pod, "lock-mig"))["nvidia.com/mig-3g.40gb"] == "1"
-
-
-@pytest.mark.parametrize("policy", ["mig", "both", "either"])
-def test_instances_and_slices_pass_where_instances_are_preferred(lock, control_plane, policy):
-    def made(fraction, node="", **amounts):
-        on = {"nodeSelector": {"kubernetes.io/hostname": node}} if node else {}
-        pod = labelled_pod("pod", fraction, **on)
-        pod["spec"]["containers"][0]["resources"] = {"limits": amounts}
-        return dry(control_plane, pod, f"lock-{policy}")
-
-    for profile, fraction, slices in (("3g.40gb", "0.375", "4"), ("7g.80gb", "1.000", "8")):
-        found = made(fraction, f"lock-{profile}")
-        assert limits_of(found) == {"nvidia.com/gpu": "1"}
-        assert found["metadata"]["annotations"]["clearml-injector/slices"] == slices
-    none = {"nvidia.com/mig-2g.20gb": "0"}
-    for fraction in ("0.125", "0.750"):
-        assert len(limits_of(made(fraction, **none))) == 2
-    if policy != "mig":
-        node = {"both": "gpu-1", "either": "lock-pooled"}[policy]
-        for fraction, slices in (("0.125", "1"), ("0.750", "6"), ("1.000", "8")):
-            assert sorted(limits_of(made(fraction, node, **none)).values()) == ["0", slices]
-
-
-def test_a_workload_that_alone_asks_for_memory_is_refused(lock, control_plane):
-    found = workload("Deployment", {"clearml-injector/gpu-memory": "4Gi"}, {})
-    with pytest.raises(ApiError, match="gpu-memory is only on the Deployment"):
-        dry(control_plane, found)
-
-
-def in_kais_words():
-    pod = unlabelled_pod("kai")
-    pod["metadata"]["annotations"] = {"gpu-fraction": "0.25", "gpu-fraction-num-devices": "2"}
+def asking_in(limits, **annotations):
+    """An unlabelled pod that asks in words of another system."""
+    pod = unlabelled_pod("foreign")
+    pod["metadata"]["annotations"] = {name.replace("_", "-"): text for name, text in annotations.items()}
+    pod["spec"]["containers"][0]["resources"] = {"limits": limits}
     return pod
 
 
-def in_hamis_words():
-    pod = unlabelled_pod("hami")
-    amounts = {"nvidia.com/gpu": "2", "nvidia.com/gpumem-percentage": "25"}
-    pod["spec"]["containers"][0]["resources"] = {"limits": amounts}
-    return pod
+FOREIGN = {
+    "KAI": asking_in({}, gpu_fraction="0.25", gpu_fraction_num_devices="2"),
+    "HAMi": asking_in({"nvidia.com/gpu": "2", "nvidia.com/gpumem-percentage": "25"}),
+}
 
 
-def test_pods_in_other_systems_words_get_two_quarters_where_a_policy_takes_them(lock, control_plane):
-    for pod in (in_kais_words(), in_hamis_words()):
-        made = dry(control_plane, pod, "lock-foreign")
-        assert made["metadata"]["labels"][LABEL] == "0.250"
-        limits = limits_of(made)
-        assert list(limits.values()) == ["2", "2"]
-        assert all(name.startswith("nvidia.com/gpu-") for name in limits)
-        elsewhere = dry(control_plane, pod)
-        assert LABEL not in elsewhere["metadata"].get("labels", {})
-        assert elsewhere["metadata"].get("annotations") == pod["metadata"].get("annotations")
+@pytest.mark.parametrize("pod", FOREIGN.values(), ids=FOREIGN)
+def test_pods_in_other_systems_words_get_two_quarters_where_a_policy_takes_them(lock, control_plane, pod):
+    made = dry(control_plane, pod, "lock-foreign")
+    assert made["metadata"]["labels"][LABEL] == "0.250"
+    limits = limits_of(made)
+    assert list(limits.values()) == ["2", "2"]
+    assert all(name.startswith("nvidia.com/gpu-") for name in limits)
+    assert LABEL not in dry(control_plane, pod)["metadata"].get("labels", {})
 
 
 def test_the_webhook_is_asked_about_each_of_their_words(lock, control_plane):
@@ -311,13 +282,31 @@ def test_the_webhook_is_asked_about_each_of_their_words(lock, control_plane):
             dry(control_plane, pod, "lock-foreign")
 
 
-def test_a_pod_of_a_queue_that_gives_no_share_passes_without_label_and_gpu(lock, control_plane):
-    pod = labelled_pod("controller", "0.500")
-    pod["metadata"]["labels"]["clearml-agent-queue-name"] = "services"
-    pod["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1", "cpu": "1"}}
-    stored = dry(control_plane, pod)
-    assert stored["metadata"]["labels"] == {"clearml-agent-queue-name": "services"}
-    assert stored["metadata"]["annotations"]["clearml-injector/no-share"] == "services"
-    [container] = stored["spec"]["containers"]
-    assert container["resources"] == {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}
-    assert container["env"] == [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
+def mirror(pod, node):
+    """A static pod as its kubelet shows it to the API server."""
+    pod["metadata"]["annotations"] = {
+        "kubernetes.io/config.mirror": "0123",
+        "kubernetes.io/config.hash": "0123",
+    }
+    pod["spec"]["nodeName"] = node
+    return pod
+
+
+@pytest.mark.parametrize("where", ["forged-default", "kube-system"])
+@pytest.mark.parametrize("make", [asking, labelled_asking], ids=["unlabelled", "labelled"])
+def test_the_mirror_of_a_static_pod_is_never_refused(no_webhook, control_plane, make, where):
+    # Static pods run already when their kubelet shows them to the API server.
+    pod = mirror(make("nvidia.com/gpu-0"), "gpu-0")
+    pod["spec"]["priorityClassName"] = RELEASE
+    made = create_as_node(control_plane, pod, where)
+    assert (made.code, made.stderr) == (0, "")
+    control_plane.api.delete("Pod", pod["metadata"]["name"], where)
+
+
+def test_the_annotation_of_a_mirror_pod_frees_nobody_else(lock, control_plane, namespace):
+    with refused("unlabelled", NEEDS_LABEL):
+        control_plane.api.create(mirror(asking("nvidia.com/gpu-0"), "gpu-0"), namespace)
+    plain = asking("nvidia.com/gpu-0")
+    plain["spec"]["nodeName"] = "gpu-0"
+    made = create_as_node(control_plane, plain, namespace)
+    assert (made.code, NEEDS_LABEL in made.stderr) == (1, True)

@@ -55,12 +55,10 @@ def test_pods_without_the_label_take_any_ephemeral_container(unlabelled, control
 
 
 @pytest.fixture
-def of_volumes(lock, control_plane, namespace):
-    """An injected pod with a volume of its own; names of the volumes that its task has at our paths."""
+def injected(lock, control_plane, namespace):
+    """An injected pod with a volume of its own."""
     pod = labelled_pod("injected", "0.500", volumes=[{"name": "mine", "emptyDir": {}}])
-    made = control_plane.api.create(pod, namespace)
-    mounts = made["spec"]["containers"][0]["volumeMounts"]
-    return {m["mountPath"]: m["name"] for m in mounts if m["name"].startswith("gpu-limiter")}
+    return control_plane.api.create(pod, namespace)
 
 
 def mounts_of(container, volume, path):
@@ -83,26 +81,25 @@ DEVICE_LISTS = [
 
 
 def test_an_ephemeral_container_may_have_no_volume_of_the_limiter_and_no_list_of_devices(
-    of_volumes, control_plane, namespace
+    injected, control_plane, namespace
 ):
-    ours = [(of_volumes[path], "/mine") for path in ("/usr/local/vgpu", "/usr/local/vgpu-cache")]
+    mounts = injected["spec"]["containers"][0]["volumeMounts"]
+    ours = [(each["name"], "/mine") for each in mounts if each["mountPath"].startswith("/usr/local/vgpu")]
+    assert len(ours) == 2
     for volume, path in [*ours, *(("mine", path) for path in DEVICE_LISTS)]:
         mounts = [{"name": volume, "mountPath": path}]
         with refused("ephemeral-containers", mounts_of("debug", volume, path)):
             debug(control_plane.api, namespace, "injected", [VOID], volumeMounts=mounts)
 
 
-def test_an_ephemeral_container_keeps_what_harms_nobody(of_volumes, control_plane, namespace):
+def test_an_ephemeral_container_keeps_what_harms_nobody(injected, control_plane, namespace):
     mounts = [{"name": "mine", "mountPath": "/var/run/mine.d/.cache/"}]
     context = {"privileged": False, "capabilities": {"drop": ["ALL"], "add": ["CHOWN"]}}
-    made = debug(
-        control_plane.api, namespace, "injected", [VOID], volumeMounts=mounts, securityContext=context
-    )
-    [joined] = made["spec"]["ephemeralContainers"]
-    assert joined["volumeMounts"] == mounts
-    assert debug(control_plane.api, namespace, "injected", [VOID], "second")["spec"]["ephemeralContainers"][
-        1:
-    ]
+    more = {"volumeMounts": mounts, "securityContext": context}
+    debug(control_plane.api, namespace, "injected", [VOID], **more)
+    made = debug(control_plane.api, namespace, "injected", [VOID], "second")
+    found = {each["name"]: each.get("volumeMounts") for each in made["spec"]["ephemeralContainers"]}
+    assert found == {"debug": mounts, "second": None}
 
 
 def test_a_large_pod_is_within_what_the_api_server_computes(lock, control_plane, namespace):

@@ -5,17 +5,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from testbed.api import ApiError
-from tests.control_plane.admission_policies.support import refused, takes_devices
+from tests.control_plane.admission_policies.support import is_allowed, refused
+from tests.control_plane.admission_policies.test_creations import NEEDS_LABEL
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "gpu-operator"
 PODS = {file.stem: yaml.safe_load(file.read_text()) for file in sorted(FOLDER.glob("*.yaml"))}
 NAMESPACES = ("gpu-operator", "nvidia-gpu-operator")
 """The operator's on most clusters and on OpenShift, which the chart's own values know."""
-SLICES = (
-    "slices of one GPU are for pods with the label clearml-injector/fraction: set the label and remove"
-    " the resource, whose index the injector chooses"
-)
 
 
 def accounts(control_plane, namespace):
@@ -54,19 +50,9 @@ def test_the_operators_own_pods_pass_the_lock_as_the_chart_has_it(operator, name
 
 def test_elsewhere_the_lock_refuses_exactly_those_that_take_gpus(operator, control_plane, namespace):
     accounts(control_plane, namespace)
-    denied = {name for name in PODS if is_refused(operator, PODS[name], namespace)}
-    annotated = {name for name, pod in PODS.items() if "annotations" in pod["metadata"]}
-    assert denied == {*annotated, "device-plugin-validator"}
-    [annotation] = PODS["cuda-validator"]["metadata"]["annotations"]
-    with refused("device-annotations", takes_devices(annotation)):
-        operator.create(PODS["cuda-validator"], namespace, dry_run=True)
-    with refused("unlabelled", SLICES):
+    denied = {name for name, pod in PODS.items() if not is_allowed(operator, pod, namespace)}
+    assert denied == {name for name, pod in PODS.items() if "annotations" in pod["metadata"]} | {
+        "device-plugin-validator"
+    }
+    with refused("unlabelled", NEEDS_LABEL):
         operator.create(PODS["device-plugin-validator"], namespace, dry_run=True)
-
-
-def is_refused(api, pod, namespace):
-    try:
-        api.create(pod, namespace, dry_run=True)
-    except ApiError as error:
-        return "ValidatingAdmissionPolicy" in str(error)
-    return False

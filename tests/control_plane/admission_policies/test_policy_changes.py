@@ -185,16 +185,13 @@ def test_pods_of_the_policies_before_are_let_in_as_the_webhook_left_them(in_lock
     assert refusals == set()
 
 
-def test_a_large_pod_is_within_what_the_api_server_computes_by_either_tables(in_lock, changing, large):
+def test_no_other_number_is_judged_by_the_tables_before(in_lock, changing, before, large):
     number = changing.variables()["number"].strip("'")
-    for pod in (large, numbered(large, number)):
+    for other in ("ffffffff", number):
+        numbers = {namespace: numbered(pod, other) for namespace, pod in before.items()}
+        assert [name for name in ASKS if is_allowed(changing.api, numbers[name], name)] == []
+    for pod in (large, numbered(large, number)):  # within what the API server computes
         changing.api.create(pod, "lock-default", dry_run=True)
-
-
-@pytest.mark.parametrize("namespace", ASKS)
-def test_no_other_number_is_judged_by_the_tables_before(in_lock, changing, before, namespace):
-    for number in ("ffffffff", changing.variables()["number"].strip("'")):
-        assert not is_allowed(changing.api, numbered(before[namespace], number), namespace)
 
 
 def test_pods_of_the_policies_before_are_held_to_them(in_lock, changing, before):
@@ -264,44 +261,21 @@ def test_of_two_changes_only_the_last_is_bridged(changing, before, after):
     assert not is_allowed(changing.api, numbered(after["lock-default"], "ffffffff"), "lock-default")
 
 
-def test_the_lock_of_two_tables_is_sound_to_the_api_server(changing, after):
-    def status():
-        return changing.api.get(LOCK, f"{RELEASE}-injected", api=ADMISSION).get("status")
-
-    generation = changing.api.get(LOCK, f"{RELEASE}-injected", api=ADMISSION)["metadata"]["generation"]
-    eventually(lambda: (status() or {}).get("observedGeneration") == generation, "it is checked")
-    assert status()["typeChecking"] == {}
-
-
-@pytest.fixture(scope="module")
-def by_agent(changing, after):
-    """Pods that ask for memory, which the nodes' agents limit, as the webhook left them; it is gone since."""
+def test_memory_that_an_agent_limits_passes_with_its_slices_alone(changing, after):
+    """As the webhook left the pods, which is gone since."""
     changing.apply(AGAIN, "--force-conflicts")
     eventually(lambda: decides(probe(changing.api, OLD)), "the webhook is in effect again")
     changing.bring(AGAIN)
-    asking = {text: asking_for_memory(text) for text in ("4Gi", "4G")}
-    asking["parts"] = sharing(asking_for_memory("6Gi"), "train=4Gi,eval=2Gi")
-    found = {name: created(changing.api, pod, "lock-default") for name, pod in asking.items()}
+    parts = sharing(asking_for_memory("6Gi"), "train=4Gi,eval=2Gi")
+    asking = [asking_for_memory("4Gi"), asking_for_memory("4G"), parts]
+    *_, decimal, parts = made = [created(changing.api, pod, "lock-default") for pod in asking]
     changing.without_webhook()
-    return found
-
-
-@pytest.mark.parametrize("asked", ["4Gi", "4G", "parts"])
-def test_memory_that_an_agent_limits_passes_with_its_slices_alone(by_agent, changing, asked):
-    pod = by_agent[asked]
-    assert "clearml-injector/memory-mib" not in pod["metadata"]["annotations"]
-    changing.api.create(pod, "lock-default", dry_run=True)
-
-
-def test_mib_with_an_agents_limit_are_refused(by_agent, changing):
-    pod = copy.deepcopy(by_agent["4G"])
-    pod["metadata"]["annotations"]["clearml-injector/memory-mib"] = "3814"
+    for pod in made:
+        assert "clearml-injector/memory-mib" not in pod["metadata"]["annotations"]
+        changing.api.create(pod, "lock-default", dry_run=True)
+    decimal["metadata"]["annotations"]["clearml-injector/memory-mib"] = "3814"
     rule = "clearml-injector/memory-mib: the node's agent decides the MiB under this policy"
     with refused("injected", f"{rule}: {ADVICE}", "-by-memory"):
-        changing.api.create(pod, "lock-default", dry_run=True)
-
-
-def test_parts_that_an_agent_limits_come_to_what_the_label_says(by_agent, changing):
-    pod = copy.deepcopy(by_agent["parts"])
-    pod["metadata"]["annotations"]["clearml-injector/containers"] = "train=4Gi,eval=1Gi"
-    assert not is_allowed(changing.api, pod, "lock-default")
+        changing.api.create(decimal, "lock-default", dry_run=True)
+    parts["metadata"]["annotations"]["clearml-injector/containers"] = "train=4Gi,eval=1Gi"
+    assert not is_allowed(changing.api, parts, "lock-default")

@@ -3,10 +3,10 @@
 from tests.control_plane.admission_policies.support import KINDS, LABELLED, OLD, refused, workload
 
 
-def message(kind):
+def message(kind, label="fraction"):
     path = ("spec.jobTemplate." if kind == "CronJob" else "") + "spec.template.metadata.labels"
     return (
-        f"clearml-injector/fraction is only on the {kind}, so its pods would get no share: set it in"
+        f"clearml-injector/{label} is only on the {kind}, so its pods would get no share: set it in"
         f" {path} too"
     )
 
@@ -20,7 +20,10 @@ def test_the_label_on_a_workload_needs_to_be_on_its_template(lock, control_plane
             assert found["metadata"].get("labels", {}) == labels
 
 
-def test_an_update_that_makes_the_mistake_is_refused(lock, control_plane, namespace):
+def test_a_label_of_memory_and_an_update_that_makes_the_mistake_are_refused(lock, control_plane, namespace):
+    of_memory = workload("Deployment", {"clearml-injector/gpu-memory": "4Gi"}, {})
+    with refused("workloads", message("Deployment", "gpu-memory"), "-by-memory"):
+        control_plane.api.create(of_memory, namespace)
     found = control_plane.api.create(workload("Deployment", {}, {}), namespace)
     with refused("workloads", message("Deployment")):
         change = {"metadata": {"labels": LABELLED}}

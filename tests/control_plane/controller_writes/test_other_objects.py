@@ -4,6 +4,7 @@ import pytest
 
 from cluster.kube_client import JSON_PATCH
 from kube.dra import TEMPLATE_LABEL
+from kube.names import QUOTA_GATE
 from testbed.api import MERGE_PATCH
 from testbed.chart import ADMISSION
 from testbed.kubernetes_version import HAS_RESOURCE_CLAIMS
@@ -11,6 +12,7 @@ from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
 from tests.control_plane.controller_writes.support import (
     CONFIGURATIONS,
+    INJECTED,
     POLICY,
     USE,
     annotated,
@@ -18,6 +20,7 @@ from tests.control_plane.controller_writes.support import (
     config_map,
     labels,
     lease,
+    pod,
     why_refused,
 )
 from tests.control_plane.test_chart_rbac import CONTROLLER
@@ -147,3 +150,43 @@ def test_of_claim_templates_only_those_of_shares_are_made_and_deleted(control_pl
     control_plane.api.create(template("mine", {}), namespace)
     assert_policy_refuses(stolen, "DELETE", f"{path}/mine")
     control_plane.api.delete("ResourceClaimTemplate", "mine", namespace, DRA)
+
+
+OURS, OTHERS = {"name": QUOTA_GATE}, {"name": "example.com/wait"}
+FREE = [{"op": "remove", "path": "/spec/schedulingGates/1"}]
+WRONG = [
+    [{"op": "remove", "path": "/spec/schedulingGates/0"}],
+    [{"op": "remove", "path": "/spec/schedulingGates"}],
+    [*FREE, {"op": "add", "path": "/metadata/labels", "value": {"mine": "yes"}}],
+    [*FREE, {"op": "add", "path": "/metadata/annotations/mine", "value": "yes"}],
+    [*FREE, {"op": "add", "path": "/metadata/finalizers", "value": ["example.com/stay"]}],
+    [
+        *FREE,
+        {"op": "replace", "path": "/spec/containers/0/image", "value": "example.com/other:1"},
+    ],
+    [{"op": "add", "path": "/spec/nodeSelector", "value": {"pool": "mine"}}],
+]
+
+
+@pytest.fixture
+def gated(control_plane, namespace):
+    """Make an injected pod with a gate of somebody else and ours; return its path."""
+
+    def one(annotations):
+        made = pod("task", annotations=annotations, schedulingGates=[OTHERS, OURS])
+        control_plane.api.create(made, namespace)
+        return f"/api/v1/namespaces/{namespace}/pods/task"
+
+    return one
+
+
+def test_our_gate_is_removed_and_nothing_else_is_changed(control_plane, stolen, gated):
+    path = gated(INJECTED)
+    assert why_refused(stolen, "PATCH", path, FREE, JSON_PATCH) == (200, "")
+    for patch in WRONG:
+        assert_policy_refuses(stolen, "PATCH", path, patch, JSON_PATCH)
+        assert why_refused(control_plane.api, "PATCH", path, patch, JSON_PATCH) == (200, "")
+
+
+def test_pods_that_were_not_injected_keep_every_gate(stolen, gated):
+    assert_policy_refuses(stolen, "PATCH", gated({}), FREE, JSON_PATCH)

@@ -2,7 +2,6 @@
 
 import pytest
 
-from testbed.api import ApiError
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
 from testbed.registration import labelled_pod
@@ -39,11 +38,7 @@ def refusal(team):
     """What the API server says about a pod in a queue without a node selector; empty if it takes it."""
     pod = labelled_pod("probe")
     pod["metadata"]["labels"][QUEUE_LABEL] = "any"
-    try:
-        team.api.create(pod, team.namespace, dry_run=True)
-    except ApiError as error:
-        return str(error).partition("denied request: ")[2]
-    return ""
+    return team.api.refusal(pod, team.namespace).partition("denied request: ")[2]
 
 
 @pytest.mark.usefixtures("policy")
@@ -74,3 +69,14 @@ def test_pods_of_a_job_are_placed_in_the_flavor_that_kueue_chose(small_and_large
     team.api.create(job, team.namespace)
     eventually(lambda: len(team.running()) == 2, "as many run as the flavor's nodes hold")
     assert {pod["spec"]["nodeSelector"]["pool"] for pod in team.api.list("Pod", team.namespace)} == {"small"}
+
+
+def test_a_pod_on_an_index_without_a_line_in_the_pages_configuration_waits(nodes, webhook, team):
+    gpus = 5
+    nodes(GpuNode(gpus=gpus))
+    webhook()
+    queue = team.queue(8 * gpus)
+    for number in range(gpus):
+        team.pod(f"pod-{number}", queue, "0.875")
+    [name] = eventually(lambda: len(team.running()) == gpus - 1 and team.waiting(), "all others run")
+    eventually(lambda: f"nvidia.com/gpu-{gpus - 1} unavailable" in team.why_not(name), "Kueue says why")

@@ -3,7 +3,6 @@
 import pytest
 import yaml
 
-from testbed.api import ApiError
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
 from tests.control_plane.kueue import page
@@ -74,11 +73,8 @@ def job(limits, labels, **annotations):
 
 def refusal(api, made):
     """What the API server says about a Job; empty if it takes it."""
-    try:
-        api.create(made, TEAM, dry_run=True)
-    except ApiError as error:
-        return str(error).partition("denied request: ")[2] or str(error)
-    return ""
+    said = api.refusal(made, TEAM)
+    return said.partition("denied request: ")[2] or said
 
 
 FRACTION, GPU_MEMORY = {"clearml-injector/fraction": "0.500"}, {"clearml-injector/gpu-memory": "20Gi"}

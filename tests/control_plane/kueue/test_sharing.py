@@ -1,25 +1,19 @@
-"""Cohorts, preemption and many pods: webhook, ledger and second lock go along with Kueue."""
-
-import json
+"""Cohorts, preemption and many pods: webhook and ledger go along with Kueue."""
 
 import pytest
 
-from testbed.api import ApiError
-from testbed.chart import Helm
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
-from tests.control_plane.admission_policies.support import lock_in_effect
 from tests.control_plane.kueue.support import is_gated
 
-pytestmark = pytest.mark.usefixtures("lock")
 PRIORITY = "scheduling.k8s.io/v1"
 
 
 @pytest.fixture
-def controller(request, namespace, nodes, serve):
-    """The controller and a webhook that asks it, on nodes with room for all; a parameter is a policy."""
+def controller(nodes, serve):
+    """The controller and a webhook that asks it, on nodes with room for all."""
     nodes(*[GpuNode(gpus=4, memory="2Ti", cpu="1000")] * 2)
-    return serve(getattr(request, "param", "").replace("NAMESPACE", namespace))[0]
+    return serve()[0]
 
 
 @pytest.fixture
@@ -30,22 +24,6 @@ def urgent(control_plane):
     control_plane.api.call("POST", path, made)
     yield "urgent"
     control_plane.api.call("DELETE", f"{path}/urgent")
-
-
-@pytest.fixture
-def lock(control_plane, own_namespace, tmp_path):
-    """The chart's second lock, without its webhook, which is the test's own."""
-    rendered = Helm(control_plane, tmp_path).rendered({})
-    kinds = ("ServiceAccount", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
-    chosen = [each for each in rendered if each["kind"] in kinds]
-    file = tmp_path / "lock.json"
-    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": chosen}))
-    where = (f"--filename={file}", f"--namespace={own_namespace}")
-    assert control_plane.kubectl("apply", *where).code == 0
-    eventually(lambda: lock_in_effect(control_plane.api), "the lock is in effect")
-    yield
-    assert control_plane.kubectl("delete", "--ignore-not-found", *where).code == 0
-    eventually(lambda: not lock_in_effect(control_plane.api), "the lock is out of effect")
 
 
 PREEMPT = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
@@ -85,14 +63,6 @@ def test_a_pod_that_kueue_holds_back_has_no_slices_of_a_node(controller, team):
     team.api.delete("Pod", "runs", team.namespace)
     eventually(lambda: team.running() == ["waits"], "Kueue lets it go")
     eventually(lambda: on_nodes(controller, team) == 4, "and it takes them then")
-
-
-@pytest.mark.parametrize("controller", ["quotas: {namespaces: {NAMESPACE: {maxPods: 1}}}"], indirect=True)
-def test_a_pod_that_kueue_holds_back_counts_in_a_quota_of_ours(controller, team):
-    queue = team.queue(1)
-    assert is_gated(team.pod("waits", queue))
-    with pytest.raises(ApiError, match=r"quota of namespace .* 1 of 1 pods"):
-        team.pod("over", queue)
 
 
 def test_a_cohort_lends_and_takes_back(controller, team):

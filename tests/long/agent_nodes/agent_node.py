@@ -21,13 +21,6 @@ def until_offered(cluster: RealCluster, small: int = 8, large: int = 8) -> None:
     eventually(lambda: allocatable(cluster) == wanted, f"{wanted} are offered")
 
 
-def why_waiting(pods: Pods, name: str, kind: str = "containerStatuses") -> str:
-    """Why a pod's containers do not start."""
-    states = [each.get("state", {}) for each in pods.status(name).get(kind, [])]
-    messages = [str(state.get("waiting", {}).get("message", "")) for state in states]
-    return " ".join(filter(None, messages))
-
-
 def restarts(pods: Pods, name: str) -> int:
     """How often a pod's first container started again."""
     return pods.status(name)["containerStatuses"][0]["restartCount"]
@@ -90,8 +83,3 @@ def pooled(slices: int) -> dict:
     asks = container()
     asks["resources"]["limits"] = {"nvidia.com/gpu": str(slices)}
     return asks
-
-
-def amounts(slices: int) -> set[str]:
-    """The limits that a share may have, by the card that it is of."""
-    return {f"{gpu.memory_mib * slices // 8}m" for gpu in GPUS}

@@ -67,15 +67,6 @@ def pods(installation: Installation, cluster: RealCluster) -> Iterator[ClaimedPo
     pods.delete_all()
 
 
-def test_the_driver_offers_the_memory_of_each_card_to_several_claims(cluster, installation):
-    devices = cluster.dra_devices(NODE, NVIDIA_DRIVER)
-    assert {name: each["capacity"]["memory"]["value"] for name, each in devices.items()} == {
-        "gpu-0": "40Gi",
-        "gpu-1": "80Gi",
-    }
-    assert all(each["allowMultipleAllocations"] for each in devices.values())
-
-
 def test_half_a_card_is_claimed_of_one_size_and_the_limit_is_in_the_pod(cluster, pods):
     pods.run("half", "0.500")
     size = SIZES[pods.card("half")]
@@ -83,12 +74,6 @@ def test_half_a_card_is_claimed_of_one_size_and_the_limit_is_in_the_pod(cluster,
     assert environment(cluster, "half")[LIMIT] == f"{size // 2}m"
     preload = inside(cluster, "half", "sh", "-c", "cat $LD_PRELOAD")
     assert preload == LIBRARY_TEXT.decode()
-
-
-def test_requested_memory_is_claimed_of_any_card_and_is_the_limit(cluster, pods):
-    pods.run("memory", memory="1431Mi")
-    assert consumed(cluster) == [{"memory": "1431Mi"}]
-    assert environment(cluster, "memory")[LIMIT] == "1431m"
 
 
 def test_shares_of_one_size_fill_one_card_and_the_next_pod_waits(cluster, pods):

@@ -1,13 +1,10 @@
-"""Certificates that never take admission down, on two real API servers: rotation, kills, broken leaves."""
+"""Certificates that never take admission down, on two real API servers: a rotation with kills."""
 
-import base64
 import threading
 from contextlib import contextmanager
-from datetime import UTC, datetime
 
 import httpx
 
-from certs.authority import make_authority
 from certs.observation import readable_authorities
 from testbed import components
 from testbed.api import Api, ApiError
@@ -16,10 +13,9 @@ from testbed.process import eventually
 from testbed.product import decides
 from testbed.registration import labelled_pod, probe
 from tests.control_plane import certified
-from tests.control_plane.certified import NAME, at_rest, controlled, serves_new_leaf, works
+from tests.control_plane.certified import NAME, at_rest, controlled, works
 
 installation = certified.installation
-LEAVES, BROKEN_EVERY = 10, 5
 
 
 def test_a_whole_rotation_with_kills_fails_no_create(control_plane, installation):
@@ -87,18 +83,3 @@ def creating(namespace, *apis):
 def change_secret(installation, suffix, data):
     path = f"/api/v1/namespaces/{installation.namespace}/secrets/{NAME}-{suffix}"
     installation.api.call("PATCH", path, {"data": data}, content="application/merge-patch+json")
-
-
-def test_leaves_renewed_and_broken_by_hand_fail_no_create(installation):
-    with controlled(installation):
-        eventually(lambda: works(installation), "labelled pods are decided")
-        at_rest(installation, "the first install is over")
-        with creating(installation.namespace, installation.api):
-            for number in range(LEAVES):
-                before = installation.secret("tls")["tls.crt"]
-                other = base64.b64encode(make_authority(datetime.now(UTC)).key_pem).decode()
-                broken = {"tls.key": other if number % BROKEN_EVERY == 0 else None}
-                change_secret(installation, "tls", broken)
-                eventually(
-                    lambda before=before: serves_new_leaf(installation, before), "both serve a new leaf"
-                )

@@ -92,18 +92,9 @@ def says(cluster: RealCluster, check: str) -> str:
 
 def until_said(cluster: RealCluster, *texts: str) -> None:
     """Wait until doctor says something of the agent's pod."""
-    said = ""
-
-    def look() -> bool:
-        nonlocal said
-        said = says(cluster, "agent-pods")
-        return all(text in said for text in texts)
-
-    try:
-        eventually(look, f"doctor says {texts}", 250)
-    except AssertionError as error:
-        error.add_note(f"doctor says: {said}")
-        raise
+    eventually(
+        lambda: all(text in says(cluster, "agent-pods") for text in texts), f"doctor says {texts}", 250
+    )
 
 
 @pytest.mark.timeout(1500, func_only=True)

@@ -5,7 +5,6 @@ Its cluster is one of its own, as that of tests/real_nodes/test_gpu_operator.py.
 
 import pytest
 
-from testbed.api import Object
 from testbed.nodes.cluster import RealCluster
 from testbed.process import eventually
 from testbed.registration import probe, refuses
@@ -30,7 +29,7 @@ from tests.real_nodes.operator_node import (
     taints,
     until_another_serves,
 )
-from tests.real_nodes.pods import WORK, cards, labelled, pod
+from tests.real_nodes.pods import WORK, cards, deployment, labelled, pod
 
 cluster, installation = test_gpu_operator.cluster, test_gpu_operator.installation
 
@@ -88,27 +87,12 @@ def resident(cluster: RealCluster) -> str | None:
     return next((name for name in names if running(cluster, name)), None)
 
 
-def deployment(fraction: str) -> Object:
-    """A Deployment of one pod with a share."""
-    template = labelled("resident", fraction)
-    labels = {**template["metadata"]["labels"], "app": "resident"}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "resident"},
-        "spec": {
-            "selector": {"matchLabels": {"app": "resident"}},
-            "template": {"metadata": {"labels": labels}, "spec": template["spec"]},
-        },
-    }
-
-
 @pytest.mark.timeout(900, func_only=True)
 def test_a_share_through_an_upgrade_of_the_driver_a_reboot_and_opting_out(installation, cluster):
     set_label(cluster, PLUGIN, "false")
     serve(installation)
     eventually(lambda: is_let_in(cluster, labelled("tried", "0.125")), "labelled pods are let in", READY_S)
-    cluster.api.create(deployment("0.125"), WORK)
+    cluster.api.create(deployment(labelled("resident", "0.125")), WORK)
     name = eventually(lambda: resident(cluster), "the share runs", READY_S)
     before = running(cluster, name)
     assert libraries(cluster, name) == {"595.71.05"}

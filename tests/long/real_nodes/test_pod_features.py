@@ -1,9 +1,4 @@
-"""What newer releases of Kubernetes let a labelled pod say: what its containers get on a real kubelet.
-
-The limiter is the webhook's here; with the node agent's see tests/long/agent_nodes/test_agent.py.
-"""
-
-from collections.abc import Callable, Iterator
+"""Containers that start again by a rule of their own, with the limiter of the webhook, on a real kubelet."""
 
 import pytest
 
@@ -11,43 +6,19 @@ from testbed.api import Object
 from testbed.nodes.cluster import RealCluster
 from testbed.nodes.stub_images import LIBRARY_TEXT
 from testbed.process import eventually
-from tests.real_nodes.installation import Installation
 from tests.real_nodes.installed import conftest as installed
 from tests.real_nodes.load import task
 from tests.real_nodes.pods import LIMIT, WORK, environment, inside
 
 cluster, installation = installed.cluster, installed.installation
 EXITED = {"operator": "In", "values": [42]}
-STARTED = {"Running", "Succeeded", "Failed"}
 ONCE = "test -e /kept/was-here && sleep 3600; touch /kept/was-here; exit 42"
 """Ends the first time, and runs on the second."""
-
-Create = Callable[[Object], Object]
-
-
-@pytest.fixture
-def create(installation: Installation, cluster: RealCluster) -> Iterator[Create]:
-    """Create a labelled pod; it is gone when the test ends."""
-    created: list[str] = []
-
-    def make(pod: Object) -> Object:
-        created.append(pod["metadata"]["name"])
-        return cluster.api.create(pod, WORK)
-
-    yield make
-    for name in created:
-        cluster.api.delete("Pod", name, WORK)
 
 
 def status(cluster: RealCluster, name: str) -> Object:
     """Of a pod."""
     return cluster.api.get("Pod", name, WORK)["status"]
-
-
-def until_running(cluster: RealCluster, name: str) -> None:
-    """Wait until a pod is started, and see that it runs."""
-    eventually(lambda: status(cluster, name).get("phase") in STARTED, f"{name} is started")
-    assert status(cluster, name)["phase"] == "Running", status(cluster, name)
 
 
 def is_limited(cluster: RealCluster, made: Object) -> None:
@@ -62,14 +33,14 @@ def is_limited(cluster: RealCluster, made: Object) -> None:
 
 
 @pytest.mark.parametrize("action", ["Restart", "RestartAllContainers"])
-def test_what_starts_again_by_a_rule_of_its_container_keeps_its_limit(create, cluster, action):
+def test_what_starts_again_by_a_rule_of_its_container_keeps_its_limit(installation, cluster, action):
     pod = task("again", "0.250", ONCE, volumes=[{"name": "kept", "emptyDir": {}}])
     pod["spec"]["containers"][0] |= {
         "restartPolicy": "Never",
         "restartPolicyRules": [{"action": action, "exitCodes": EXITED}],
         "volumeMounts": [{"name": "kept", "mountPath": "/kept"}],
     }
-    made = create(pod)
+    made = cluster.api.create(pod, WORK)
 
     def again() -> list[Object]:
         found = status(cluster, "again").get("containerStatuses", [])
@@ -80,10 +51,4 @@ def test_what_starts_again_by_a_rule_of_its_container_keeps_its_limit(create, cl
     # All containers: the one that brings the library too, over what it brought before.
     [limiter] = status(cluster, "again")["initContainerStatuses"]
     assert limiter["restartCount"] == (action == "RestartAllContainers")
-
-
-def test_a_pod_in_a_user_namespace_has_its_limit(create, cluster):
-    made = create(task("mapped", "0.250", hostUsers=False))
-    until_running(cluster, "mapped")
-    assert inside(cluster, "mapped", "cat", "/proc/self/uid_map").split()[1] != "0"
-    is_limited(cluster, made)
+    cluster.api.delete("Pod", "again", WORK)

@@ -6,12 +6,11 @@ import pytest
 
 from testbed.chart import RELEASE
 from testbed.process import eventually
-from testbed.registration import LABEL
 from tests.effort import by_turns
 from tests.real_nodes.installation import COMPONENTS, READY_S, first, until
 from tests.real_nodes.ledgers import until_true
 from tests.real_nodes.load import Load, task
-from tests.real_nodes.pods import WORK
+from tests.real_nodes.pods import WORK, deployment
 
 RESIDENTS = 4
 BEFORE_S, AFTER_S = 2, 4
@@ -20,17 +19,9 @@ BEFORE_S, AFTER_S = 2, 4
 @pytest.fixture(scope="module")
 def residents(installation, cluster):
     """A Deployment of tasks that stay, so that the ledger has something to be wrong about."""
-    pod = task("resident", "0.250", restartPolicy="Always")
-    labels = {"app": "resident", LABEL: "0.250"}
-    template = {"metadata": {"labels": labels}, "spec": pod["spec"]}
-    spec = {"replicas": RESIDENTS, "selector": {"matchLabels": {"app": "resident"}}, "template": template}
-    deployment = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "resident"},
-        "spec": spec,
-    }
-    cluster.api.create(deployment, WORK)
+    resident = task("resident", "0.250", restartPolicy="Always")
+    del resident["metadata"]["labels"]["created-by"]
+    cluster.api.create(deployment(resident, RESIDENTS), WORK)
     eventually(lambda: running(cluster) == RESIDENTS, "the residents run")
     yield
     cluster.api.delete("Deployment", "resident", WORK, "apps/v1")
@@ -79,18 +70,16 @@ def delete_leader(installation, cluster):
     eventually(lambda: installation.leader().uid != leader.uid, "another one leads")
 
 
-def restart_kubelet(installation, cluster):
-    for node in cluster.nodes.values():
-        node.restart_kubelet()
-    for name in cluster.nodes:
-        eventually(lambda name=name: cluster.is_ready(name), f"{name} is ready")
+def restart(what):
+    """Restart a program of every node."""
 
+    def fault(installation, cluster):
+        for node in cluster.nodes.values():
+            getattr(node, f"restart_{what}")()
+        for name in cluster.nodes:
+            eventually(lambda name=name: cluster.is_ready(name), f"{name} is ready")
 
-def restart_containerd(installation, cluster):
-    for node in cluster.nodes.values():
-        node.restart_containerd()
-    for name in cluster.nodes:
-        eventually(lambda name=name: cluster.is_ready(name), f"{name} is ready")
+    return fault
 
 
 def drain(installation, cluster):
@@ -110,8 +99,8 @@ GENTLE = {
     "node drained": drain,
     "leader killed": kill_leader,
     "leader deleted": delete_leader,
-    "kubelets restarted": restart_kubelet,
-    "containerd restarted": restart_containerd,
+    "kubelets restarted": restart("kubelet"),
+    "containerd restarted": restart("containerd"),
     "both updated": roll,
 }
 SUDDEN = {"webhook killed": kill_webhook, "node rebooted": reboot}

@@ -1,17 +1,13 @@
-"""What an admin has after `helm install`: two webhooks and two controllers, as pods of the image."""
+"""What an admin has after `helm install`, as pods of the image, and through an upgrade and a rollback."""
 
 import json
 
 from testbed.chart import RELEASE
-from tests.real_nodes.installation import COMPONENTS
+from tests.real_nodes.installation import VALUES
+from tests.real_nodes.load import Load
+from tests.real_nodes.pods import WORK
 
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - where pods find one
-
-
-def test_two_of_each_process_run(installation):
-    # After a drain both may be on one node.
-    for component in COMPONENTS:
-        assert len(installation.pods(component)) == 2
 
 
 def test_the_webhook_has_no_rights_and_can_write_nowhere(installation):
@@ -36,3 +32,23 @@ def test_the_commands_of_the_runbook_work_in_the_controllers_pod(installation, c
     certificates = installation.exec(deployment, "fraction-injector", "certs", "status")
     assert certificates.code == 0, certificates.stderr
     assert "S0-steady" in certificates.stdout
+
+
+CHANGED = {
+    **VALUES,
+    "webhook": {"podAnnotations": {"example.com/changed": "yes"}},
+    "controller": {"podAnnotations": {"example.com/changed": "yes"}},
+}
+
+
+def test_no_create_fails_in_an_upgrade_and_in_its_rollback(installation, cluster):
+    history = installation.helm.run("history", RELEASE, "--output=json").stdout.count('"revision"')
+    with Load(cluster.api, WORK) as load:
+        installation.install(CHANGED)
+        assert installation.helm.run("rollback", RELEASE, str(history)).code == 0
+        installation.until_served()
+    assert load.failed(labelled=True) == []
+    assert load.failed(labelled=False) == []
+    for component in ("webhook", "controller"):
+        template = installation.deployment(component)["spec"]["template"]["metadata"]
+        assert "example.com/changed" not in template.get("annotations", {})

@@ -2,7 +2,6 @@
 
 import itertools
 import re
-import time
 
 import pytest
 
@@ -58,21 +57,15 @@ def digests(installation, cluster):
 
 
 @pytest.mark.timeout(120 + 45 * CHANGES, func_only=True)
-def test_no_create_fails_while_policies_change_in_every_way(
-    installation, cluster, digests, say, record_property
-):
-    pods, before, seconds = installation.pods("webhook"), set(digests().values()), []
+def test_no_create_fails_while_policies_change_in_every_way(installation, cluster, digests):
+    pods, before = installation.pods("webhook"), set(digests().values())
     with Load(cluster.api, WORK) as load:
         for kind, values in itertools.islice(itertools.cycle(KINDS.items()), CHANGES):
             installation.helm.apply({**VALUES, **values})
-            applied = time.monotonic()
             eventually(lambda old=before: not old & set(digests().values()), kind, DELIVERY_S)
-            seconds.append(round(time.monotonic() - applied, 1))
             before = eventually(lambda: in_force(installation, digests()), kind)
         installation.helm.apply(VALUES)
         eventually(lambda: not before & set(digests().values()), "all is as before", DELIVERY_S)
-    record_property("policies-in-force-s", seconds)
-    say(f"changed policies are in force {sorted(seconds)} s after helm upgrade, at both webhooks")
     assert load.failed(labelled=True) == []
     assert load.failed(labelled=False) == []
     after = installation.pods("webhook")

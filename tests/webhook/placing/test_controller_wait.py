@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from testbed import plain_http
-from testbed.controller_process import write_tls
+from testbed.certificate_files import write_tls
 from testbed.process import eventually
 from tests.webhook.running import Running, client, ending_well, event, replace
 from tests.webhook.support import POLICIES, pod, review_of
