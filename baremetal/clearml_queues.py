@@ -42,7 +42,9 @@ def log_in() -> Any:
 
         return APIClient()
     except ImportError as error:
-        raise ClearmlError("--clearml needs the package clearml: pip install clearml") from error
+        raise ClearmlError(
+            "--clearml needs the package clearml beside fraction-injector: pip install clearml"
+        ) from error
     except Exception as error:
         raise ClearmlError(f"ClearML's server cannot be used: {_line(error)}") from error
 

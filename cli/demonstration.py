@@ -60,7 +60,7 @@ def run_demo(port: int, *, serve: bool) -> None:
         ca_file = Path(folder) / "ca.pem"
         url = f"https://localhost:{ports['port']}/mutate"
         say(f"The webhook answers on {url}, with a CA of its own.\n")
-        _show(_send_all(url, ca_file))
+        _show(_send_all(url, ca_file), serve=serve)
         if serve:
             review_file = Path(folder) / "review.json"
             review_file.write_text(json.dumps(review_of(read_objects(DEMO_PODS)[0])))
@@ -71,6 +71,7 @@ def run_demo(port: int, *, serve: bool) -> None:
                     f"  curl --cacert {ca_file} -H 'content-type: application/json' \\\n"
                     f"    --data @{review_file} {url}\n"
                 )
+                sys.stdout.flush()
                 _until_ended(process)
 
 
@@ -121,7 +122,7 @@ def _send(client: httpx.Client, url: str, pod: dict[str, Any], number: int) -> D
     return DemoResult(jsonpatch.apply_patch(stored, patch), patch, None)
 
 
-def _show(answers: list[DemoResult]) -> None:
+def _show(answers: list[DemoResult], *, serve: bool) -> None:
     say(table([HEADINGS, *map(_cells, answers)]))
     say("\nWho holds which slices of which GPU\n")
     say_drawn("\n".join([*lines(_ledger_of(answers).view()), ""]))
@@ -133,10 +134,11 @@ def _show(answers: list[DemoResult]) -> None:
     # By its path where a shell does not find it.
     is_unknown = Path(sys.argv[0]).name == COMMAND and shutil.which(COMMAND) is None
     typed = sys.argv[0] if is_unknown else COMMAND
+    page = f"  see the GPUs as a page, and send reviews of your own:  {typed} demo --serve\n"
     say(
         "\nNext\n"
         f"  every change to every pod:  {typed} explain --together {os.path.relpath(DEMO_PODS)}\n"
-        f"  see the GPUs as a page, and send reviews of your own:  {typed} demo --serve\n"
+        f"{page if not serve else ''}"
         f"  your nodes, your policies:  {typed} webhook --help\n"
     )
 
@@ -153,7 +155,7 @@ def _cells(answer: DemoResult) -> tuple[str, ...]:
         each["resources"]["limits"] for each in answer.pod["spec"]["containers"] if each["name"] == container
     ]
     resources = ", ".join(f"{name}: {amount}" for name, amount in limits.items() if "gpu" in name)
-    shown = "the same" if container == answer.name else shortened(container, MAX_NAME)
+    shown = "(pod's name)" if container == answer.name else shortened(container, MAX_NAME)
     return (*named, "injected", shown, resources, annotations.get(MEMORY_MIB, "-"))
 
 

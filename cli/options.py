@@ -172,6 +172,8 @@ def read_policies(directory: Path) -> PolicySet:
     from policies.loading.loader import load_policies  # noqa: PLC0415 see above
     from policies.model.problems import PolicyError  # noqa: PLC0415
 
+    if not directory.is_dir():
+        fail(f"--policies {directory} is no folder of policy files")
     try:
         return load_policies(directory)
     except PolicyError as error:
