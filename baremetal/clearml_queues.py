@@ -43,7 +43,7 @@ def log_in() -> Any:
         return APIClient()
     except ImportError as error:
         raise ClearmlError(
-            "--clearml needs the package clearml beside fraction-injector: pip install clearml"
+            "--clearml needs the package clearml next to this program: pip install clearml"
         ) from error
     except Exception as error:
         raise ClearmlError(f"ClearML's server cannot be used: {_line(error)}") from error
