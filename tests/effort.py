@@ -15,7 +15,6 @@ PARTS = (
     "control_plane",
     "controller",
     "ledger",
-    "policies",
     "real_nodes",
     "webhook",
 )

@@ -21,12 +21,10 @@ from webhook.placing.placer import Unanswered
 HALF = request_of(Fraction(4, 8))
 
 
-def state(fact, *pods, asked=()):
-    """A node as a controller streams it that was asked about some owners."""
+def state(fact, *pods):
+    """A node as a controller streams it."""
     ledger = ledger_of(fact, holders=pods)
-    for owner in asked:
-        ledger._owners.follow(owner)
-    return NodeState(fact, ledger.node(fact.name), *ledger.room(fact.name), ledger.replicas(fact.name))
+    return NodeState(fact, ledger.node(fact.name), *ledger.room(fact.name))
 
 
 def node(name, *used, gpus=2):
@@ -167,21 +165,3 @@ def test_other_resources_are_counted_by_the_last_snapshot(fallback):
     nic = {"extended": (("rdma/hca", 1),)}
     report(fallback, state(gpu_node("n", extended={"rdma/hca": 1}), holder("other", "n", **nic)))
     assert placed(fallback, **nic)[0] is None
-
-
-def test_replicas_that_the_controller_reported_are_kept_away_from(fallback):
-    both = [holder(f"p{index}", "a", (index, 1), owner="train") for index in (0, 1)]
-    one = holder("p", "b", (1, 1), owner="train")
-    report(fallback, state(gpu_node("a"), *both, asked=["train"]), state(gpu_node("b"), one, asked=["train"]))
-    spread = {"place": "spread", "owner": "train"}
-    found = [placed(fallback, 1, reservation=f"r{number}", **spread) for number in range(2)]
-    assert found == [("b", (0,)), ("a", (0,))]
-
-
-def test_the_model_that_the_controller_reported_is_kept(fallback):
-    h100, a100 = gpu_node("h", 1), gpu_node("a")
-    h100.labels[GPU_PRODUCT_LABEL], a100.labels[GPU_PRODUCT_LABEL] = "H100", "A100"
-    full = holder("x", "h", (0, 8), owner="train")
-    report(fallback, state(h100, full, asked=["train"]), state(a100, asked=["train"]))
-    answer = fallback.place(request_of(Fraction(1, 8), owner="train", same_model=True))
-    assert (answer.node, answer.model) == (None, "H100")
