@@ -16,7 +16,7 @@ from http import HTTPStatus
 from typing import Any, NoReturn
 
 import uvicorn
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from service.http.acceptor import Acceptor, Place, Stage
@@ -73,7 +73,7 @@ class Server:
         self.held = held
         self.clients = clients
         self.is_closing = False
-        """Whether the answer to each further request ends its connection."""
+        """Whether every answer ends its connection."""
         # A connection has its own idle time, which must end first.
         self.config = uvicorn.Config(
             app, interface="asgi3", ws="none", lifespan="off", log_config=None, log_level="error",
@@ -207,7 +207,7 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
         self._place.enter(Stage.ANSWER)
         self._expect(None)
-        if self._server.is_closing or self.parser.should_upgrade() or not self.parser.should_keep_alive():
+        if self.parser.should_upgrade() or not self.parser.should_keep_alive():
             # Also if a trailer says so: the parser accepts nothing more.
             self.cycle.keep_alive = False
 
@@ -224,31 +224,36 @@ class Connection(HttpToolsProtocol):
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         # The next request may begin before the app returns.
         cycle = self.cycle
+
+        async def relay(message: Message) -> None:
+            # Of a request that is not whole, nobody wants the rest.
+            if self._server.is_closing or self._place.stage is Stage.BODY:
+                cycle.keep_alive = False
+            await send(message)
+
         try:
-            await self._server.app(scope, receive, send)
+            await self._server.app(scope, receive, relay)
         finally:
             if not cycle.response_complete and not self._is_over:
                 # uvicorn answers 500 if it can, and closes.
                 self._expect(self._limits.unread_seconds, self.transport.abort)
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, or close, also if the rest of the request is not wanted."""
+        """Wait for the next request, or close."""
         super().on_response_complete()
         if self._is_over:
             return
         self._server.held.release(self._shed)
-        if self._place.stage is not Stage.ANSWER or self.transport.is_closing():
+        if self.transport.is_closing():
             self._close()
         else:
             self._place.enter(Stage.IDLE)
             self._expect(self._limits.idle_seconds, self._end_idle)
 
     def shutdown(self) -> None:
-        """Close soon if no request is in progress, else after its answer."""
+        """Close soon if no request is in progress; an answer to one ends its connection."""
         if self._place.stage < Stage.BODY:
             self._end_idle()
-        else:
-            self.cycle.keep_alive = False
 
     def _shed(self) -> None:
         """Answer the request that is arriving with 503."""

@@ -44,7 +44,7 @@ async def serve(  # noqa: PLR0913 all by name
 
     `on_stopping` makes the process unready. Listeners keep serving for `stop_delay_seconds`, until endpoints
     no longer list the process. A second signal ends this wait. `background` runs in parallel with the
-    servers; if any of it ends or fails, this function ends too.
+    servers; if any of it ends or fails, this function ends too. If it is cancelled, all of this ends at once.
     """
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -59,21 +59,28 @@ async def serve(  # noqa: PLR0913 all by name
     tasks += [server.acceptor.start() for server in servers]
     on_started()
     waiting = asyncio.ensure_future(stopping.wait())
-    await asyncio.wait([waiting, *tasks], return_when=asyncio.FIRST_COMPLETED)
-    on_stopping()
-    for server in servers:
-        # Otherwise the connection could close under a client's next request.
-        server.is_closing = True
-    if stopping.is_set():
-        stopping.clear()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stopping.wait(), stop_delay_seconds)
-    ended = [task for task in tasks if task.done()]
-    for task in (waiting, *tasks):
-        task.cancel()
-    await asyncio.gather(*(server.stop() for server in servers))
-    for task in ended:
-        task.result()
+    try:
+        await asyncio.wait([waiting, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        on_stopping()
+        for server in servers:
+            # Otherwise the connection could close under a client's next request.
+            server.is_closing = True
+        if stopping.is_set():
+            stopping.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), stop_delay_seconds)
+        ended = [task for task in tasks if task.done()]
+        for task in (waiting, *tasks):
+            task.cancel()
+        await asyncio.gather(*(server.stop() for server in servers))
+        for task in ended:
+            task.result()
+    finally:
+        # Nothing else would end them if this is cancelled.
+        for task in (waiting, *tasks):
+            task.cancel()
+        for server in servers:
+            server.acceptor.end()
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:

@@ -7,6 +7,10 @@ from policies.model.effective import EnvVar
 from tests.policies.support import limiter
 
 
+def test_hami_core_limits_every_device_where_the_kubelet_chooses():
+    assert limiter("hami-core", "pooled").env[-1] == EnvVar("CUDA_DEVICE_MEMORY_LIMIT", "{memory_mib}m")
+
+
 @pytest.mark.parametrize(
     ("image", "mib"),
     [

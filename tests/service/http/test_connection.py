@@ -156,7 +156,8 @@ async def test_an_answer_before_the_end_of_a_request_ends_the_connection():
     async with serving(app=answering(413, length=0)) as served:
         client = await served.connect()
         await client.say(post(10, sent=5))
-        assert status(await client.ended()) == 413
+        answer = await client.ended()
+        assert (status(answer), answer.count(b"connection: close")) == (413, 1)
 
 
 async def test_what_an_app_does_while_its_client_is_there_is_cancelled_when_the_client_leaves():
