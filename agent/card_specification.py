@@ -7,6 +7,7 @@ Ours has a device for each card, by UUID.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Collection
@@ -26,6 +27,8 @@ GENERATE_SECONDS = 60.0
 """NVIDIA's generator takes a second; one that hangs in the driver is killed."""
 MAX_SAID = 400
 """Characters of its error message that are quoted."""
+_TIME = re.compile(r'time="[^"]*" ')
+"""With it, one error would be another at every attempt: a line in the log, and a write of the GpuNode."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _LIBRARIES = "LD_LIBRARY_PATH"
 """Where the driver's libraries may be. The agent's other variables would change what the generator does."""
@@ -101,7 +104,7 @@ class CardSpecification:
         except subprocess.TimeoutExpired as error:
             raise CdiError(f"{self._ctk} does not end within {GENERATE_SECONDS:.0f} s") from error
         if ended.returncode != 0:
-            said = ended.stderr.decode(errors="replace").strip()[-MAX_SAID:]
+            said = _TIME.sub("", ended.stderr.decode(errors="replace")).strip()[-MAX_SAID:]
             why = said or f"exit code {ended.returncode}"
             raise CdiError(f"{self._ctk} cdi {arguments[0]} failed: {why}")
 

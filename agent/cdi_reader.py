@@ -25,15 +25,17 @@ CardDevices = dict[str, LimitHook | None]
 
 
 class _Edits(msgspec.Struct):
-    hooks: list[LimitHook] = []
+    hooks: list[LimitHook] | None = None
+    """None also for a key without a value, as it is left when its hooks are commented out."""
 
 
 class _Device(msgspec.Struct):
     name: str | int
-    edits: _Edits = msgspec.field(name="containerEdits", default_factory=_Edits)
+    edits: _Edits | None = msgspec.field(name="containerEdits", default=None)
 
     def limit_hook(self) -> LimitHook | None:
-        return next((hook for hook in self.edits.hooks if LIMIT_HOOK in hook.args), None)
+        hooks = self.edits.hooks if self.edits is not None else None
+        return next((hook for hook in hooks or () if LIMIT_HOOK in hook.args), None)
 
 
 class _Specification(msgspec.Struct):

@@ -72,7 +72,7 @@ def shares_of(
         RefusedError: an ID is unknown, or slices of several GPUs are not whole GPUs.
     """
     counts: Counter[str] = Counter()
-    for each in set(ids):
+    for each in sorted(set(ids)):
         gpu = gpus.get(uuid_of(each))
         if gpu is None or each not in slice_ids(gpu, slices_per_gpu):
             raise RefusedError(f'device "{each}" is not one of this node\'s slices: delete the pod')

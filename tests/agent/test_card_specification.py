@@ -90,6 +90,12 @@ async def test_a_generator_that_fails_is_named_by_readyz(operator, ctk):
     assert not operator.kubelet.devices
 
 
+async def test_a_generator_that_fails_says_the_same_each_time(operator):
+    operator.generator.write_text("#!/bin/sh\necho 'time=\"'$(date +%N)'\" level=error' >&2; exit 1\n")
+    async with running(operator.node) as process:
+        await until_says(process, "cdi generate failed: level=error")
+
+
 async def test_a_generator_that_fails_takes_nothing_from_cards_that_have_names(operator):
     operator.set(nvidia_ctk="/bin/false")
     operator.node.write_card_names("GPU-0", "GPU-1")

@@ -52,7 +52,9 @@ OTHER = {"hookName": "createContainer", "path": PATH, "args": ["nvidia-cdi-hook"
         ({"hooks": [HOOK]}, LimitHook(PATH, ARGS)),
         ({"hooks": [OTHER]}, None),
         ({"hooks": [{"path": PATH}]}, None),
+        ({"hooks": None}, None),
         ({}, None),
+        (None, None),
     ],
 )
 def test_the_hook_by_which_the_driver_limits_is_found(tmp_path, edits, found):

@@ -58,6 +58,7 @@ def test_a_containers_limit_is_its_share_by_which_it_was_given_its_slices_though
         ("whole", "main"): {"nvidia.com/gpu-1": ids(1, 0, 1, 2, 3), "example.com/nic": ["nic-0"]},
         ("gone", "main"): {"nvidia.com/gpu-2": ids(2, 0, 9)},
         ("unknown", "main"): {"nvidia.com/gpu-2": ids(2, 12)},
+        ("unknown", "beside"): {"nvidia.com/gpu-2": ids(2, 13)},
     }
     of_before = {"half": "4", "whole": "4", "gone": "16"}
     checkpoint = [
@@ -69,7 +70,7 @@ def test_a_containers_limit_is_its_share_by_which_it_was_given_its_slices_though
     }
     assert limits == {"eighths": 15360, "half": 20480, "whole": 81920, "gone": 5120}
     assert samples["container_slices", "default", "eighths", "main", "0"] == 3
-    assert state.held == {"GPU-0": Held(5, 2), "GPU-1": Held(4, 1), "GPU-2": Held(3, 2)}
+    assert state.held == {"GPU-0": Held(5, 2), "GPU-1": Held(4, 1), "GPU-2": Held(4, 2)}
 
 
 def test_memory_of_processes_is_summed_by_container():
