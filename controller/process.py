@@ -259,7 +259,8 @@ class ControllerProcess:
         while True:
             beat()
             await asyncio.sleep(EXPIRY_SECONDS)
-            self._state.expire()
+            while self._state.expire():
+                await self._state.yielding.step()
 
     def _mounted_certificate(self) -> MountedCertificate:
         directory = self._options.tls_directory

@@ -8,6 +8,7 @@ from kube.names import QUOTA_GATE, RESERVATION_ANNOTATION
 from ledger.claimed_cards import ClaimableCard, OfferedSlice
 from ledger.gpu_memory import GpuMemory
 from ledger.ledger import Ledger
+from ledger.ledger_writer import COUNTED_AT_ONCE
 from ledger.placement_request import Placement, PlacementRequest, Quota
 from modes.claim import ClaimedShare, needs_sizes, template_name
 from modes.claim_name import share_of_name
@@ -93,10 +94,26 @@ def test_unknown_cards_count_as_the_most_that_a_claim_can_take() -> None:
     used = ledger.used_of(SLICES)
     assert (used.slices, used.memory) == (16, GpuMemory(20000, 16))
     ledger.put_offer(offer("large", LARGE))
+    assert not ledger.count_again()
     used = ledger.used_of(SLICES)
     assert (used.slices, used.memory) == (2 + 8, GpuMemory(20000 + LARGE))
     ledger.remove_offer("large")
+    assert not ledger.count_again()
     assert ledger.used_of(SLICES).slices == 16
+
+
+def test_a_new_size_of_card_counts_many_pods_again_in_portions() -> None:
+    ledger = ledger_with()
+    for number in range(2 * COUNTED_AT_ONCE + 1):
+        ledger.set_pod(pod_of(str(number), MIB, SIZED))
+    ledger.put_offer(offer("large", LARGE))
+    saved = []
+    while True:
+        before, is_left = ledger.used_of(SLICES).slices, ledger.count_again()
+        saved.append((before - ledger.used_of(SLICES).slices) // (8 - 2))
+        if not is_left:
+            break
+    assert saved == [COUNTED_AT_ONCE, COUNTED_AT_ONCE, 1]
 
 
 def test_a_broken_card_without_memory_breaks_no_count() -> None:
