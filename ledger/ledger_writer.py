@@ -171,7 +171,7 @@ class LedgerWriter(LedgerReader):
     def expire(self, now: float, known_until: float | None = None) -> bool:
         """End expired reservations, but none whose pod may have come unreported since `known_until`.
 
-        At most MAX_ENDED_AT_ONCE end; return whether more may be left.
+        Both are seconds of any monotonic clock. At most MAX_ENDED_AT_ONCE end; return whether more may.
         """
         known_until = now if known_until is None else known_until
         for _ in range(MAX_ENDED_AT_ONCE):
