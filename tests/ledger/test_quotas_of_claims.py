@@ -9,7 +9,7 @@ from ledger.claimed_cards import ClaimableCard, OfferedSlice
 from ledger.gpu_memory import GpuMemory
 from ledger.ledger import Ledger
 from ledger.ledger_writer import COUNTED_AT_ONCE
-from ledger.placement_request import Placement, PlacementRequest, Quota
+from ledger.placement_request import OverQuota, Placement, PlacementRequest, Quota
 from modes.claim import ClaimedShare, needs_sizes, template_name
 from modes.claim_name import share_of_name
 from modes.facts import PodFact
@@ -129,6 +129,20 @@ def test_a_card_that_no_two_claims_can_share_counts_too() -> None:
     ledger = ledger_with(offer("small", SMALL), OfferedSlice("n", DRIVER, "n", "n", cards=(alone,)))
     ledger.set_pod(pod_of("w", WHOLE, Placement((), 0, ())))
     assert ledger.used_of(MEMORY).memory == GpuMemory(LARGE)
+
+
+def test_without_a_quota_nothing_is_reserved() -> None:
+    ledger = ledger_with(*OFFERS)
+    assert (placed(ledger, asking(HALF, reservation="r")).reservation, ledger.reservations) == (None, 0)
+
+
+def test_only_a_reservation_of_the_same_claim_spares_a_pod_from_being_counted_again() -> None:
+    ledger = ledger_with(*OFFERS)
+    first = placed(ledger, asking(FIFTH, SLICES, reservation="r", pod="p"))
+    again = placed(ledger, asking(FIFTH, SLICES, existing=first, reservation="s", pod="p"))
+    assert (again.reservation, ledger.used_of(SLICES).slices) == ("r", 2)
+    larger = asking(WHOLE, SLICES, existing=first, reservation="s", pod="p")
+    assert isinstance(ledger.place(larger, 0.0), OverQuota)
 
 
 def test_a_pod_over_its_quota_waits_at_the_gate_and_goes_when_there_is_room() -> None:
