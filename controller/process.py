@@ -260,6 +260,8 @@ class ControllerProcess:
             beat()
             await asyncio.sleep(EXPIRY_SECONDS)
             while self._state.expire():
+                # A node may change the sizes of its cards again and again, so that this never ends.
+                beat()
                 await self._state.yielding.step()
 
     def _mounted_certificate(self) -> MountedCertificate:
