@@ -72,6 +72,10 @@ def test_a_pod_counts_the_same_before_and_after_it_appears(fraction: Fraction, m
     placement = placed(ledger, asking(fraction, SLICES, reservation=UID))
     reserved = ledger.used_of(SLICES)
     assert (reserved.slices, reserved.pods, reserved.memory) == (most[0], 1, GpuMemory(most[1]))
+    assert ledger.pending_count() == 0
+    ledger.set_pod(pod_of("copy of another claim", Fraction(1, 8), placement))
+    assert ledger.reservations == 1
+    ledger.remove_pod(("red", "copy of another claim"))
     ledger.set_pod(pod_of("p", fraction, placement))
     assert (ledger.used_of(SLICES), ledger.reservations) == (reserved, 0)
 
