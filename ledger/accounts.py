@@ -152,7 +152,7 @@ class NodeAccount:
 
 
 def has_room(free: Sequence[int], fraction: Fraction) -> bool:
-    """Whether each container finds its slices on one card. `free` is one sum if the cards are unknown."""
+    """Whether each container finds slices on one card of the `free` ones: one sum if cards are unknown."""
     if len(free) == 1:
         return free[0] >= fraction.slices
     left = list(free)

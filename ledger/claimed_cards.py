@@ -124,7 +124,7 @@ class ClaimedCards:
         self._by_node: dict[str, dict[str, OfferedSlice]] = {}
         self._nodes_of_pool: dict[tuple[str, str], Counter[str]] = {}
         self._kinds: Counter[tuple[str, CardKind, bool]] = Counter()
-        """Cards by driver, kind, and whether several claims may share them."""
+        """Cards by driver, kind, and whether claims may share them; also of slices that are out of date."""
         self._held: dict[CardKey, dict[PodKey, CardClaim]] = {}
         """The claims on each card, offered or not."""
 

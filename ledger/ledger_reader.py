@@ -58,7 +58,7 @@ class LedgerReader:
         return tuple([pending_view(claim) for claim in claims if claim is not None])
 
     def first_pending(self, count: int) -> tuple[tuple[PendingView, str], ...]:
-        """Return the first pending claims, as they arrived, each with the key of its ClearML queue."""
+        """Return the first pending claims, as they arrived, each with its ClearML queue's key, if any."""
         first = islice(self._pending.claims.values(), count)
         return tuple([(pending_view(claim), queue_of(claim)) for claim in first])
 

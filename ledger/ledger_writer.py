@@ -17,6 +17,11 @@ from ledger.placement.expected_pods import ExpectedPods
 from ledger.reservations import MAX_RESERVATIONS, Reservation, Reservations
 from modes.facts import NodeFact, PodFact, PodKey
 
+MAX_ENDED_AT_ONCE = 256
+"""Reservations that one decision ends first: if more end at once, the rest must not delay it."""
+COUNTED_AT_ONCE = 128
+"""Pods with claims that one step counts again."""
+
 
 class LedgerWriter(LedgerReader):
     """Takes in facts and reservations. Only its subclass `Ledger` decides where a pod goes."""
@@ -29,6 +34,8 @@ class LedgerWriter(LedgerReader):
         """`on_promise` is the attribute of this name."""
         super().__init__()
         self._pods: dict[PodKey, PodFact] = {}
+        self._uncounted: dict[PodKey, None] = {}
+        """Pods with claims that are to be counted again, because other sizes of cards are offered."""
         self._reservations = Reservations(most_reservations)
         self._finder = CandidateFinder(self._node_index)
         self._expected: dict[int, ExpectedPods] = {}
@@ -80,7 +87,10 @@ class LedgerWriter(LedgerReader):
         return self._node_index.fact(node) if node is not None else None
 
     def put_offer(self, found: OfferedSlice) -> set[str]:
-        """Add or change a ResourceSlice of cards, and return the affected nodes; undone by `remove_offer`."""
+        """Add or change a ResourceSlice of cards, and return the affected nodes; undone by `remove_offer`.
+
+        If other sizes of cards are offered then, `count_again` is due.
+        """
         before = self.cards.sizes_on(None)
         return self._note_sizes(self.cards.put_slice(found), before)
 
@@ -90,12 +100,21 @@ class LedgerWriter(LedgerReader):
         return self._note_sizes(self.cards.remove_slice(name), before)
 
     def _note_sizes(self, nodes: set[str], sizes: tuple[int, ...]) -> set[str]:
-        """Count the claims of some nodes again, and all others too if these are no longer the sizes."""
-        is_same = self.cards.sizes_on(None) == sizes
-        pods = [pod for node in nodes for pod in self._pods_on(node)] if is_same else self._pods.values()
-        for pod in [pod for pod in pods if pod.claimed]:
+        """Count the claims of some nodes again, and note all others if these are no longer the sizes."""
+        for pod in [pod for node in nodes for pod in self._pods_on(node) if pod.claimed]:
             self.set_pod(pod)
+        if self.cards.sizes_on(None) != sizes:
+            self._uncounted = {key: None for key, pod in self._pods.items() if pod.claimed}
         return nodes
+
+    def count_again(self) -> bool:
+        """Count claims again by the cards that they may be parts of now; return whether more are left.
+
+        One call counts COUNTED_AT_ONCE pods: a cluster may have so many that all would delay decisions.
+        """
+        for _ in range(min(COUNTED_AT_ONCE, len(self._uncounted))):
+            self.set_pod(self._pods[self._uncounted.popitem()[0]])
+        return bool(self._uncounted)
 
     def _with_worth(self, pod: PodFact) -> PodFact:
         """Return a pod with the worth of its instances, and the cards that its claims may be parts of."""
@@ -131,6 +150,7 @@ class LedgerWriter(LedgerReader):
         """Remove a pod."""
         known = self._pods.pop(key, None)
         if known is not None:
+            self._uncounted.pop(key, None)
             self._usage.remove(known, self._memory_of(known))
             self.line.remove(key)
             self._remove_claim(key, known)
@@ -148,11 +168,18 @@ class LedgerWriter(LedgerReader):
         for pod in listed_pods.values():
             self.set_pod(pod)
 
-    def expire(self, now: float, known_until: float | None = None) -> None:
-        """End expired reservations, but none whose pod may have come unreported since `known_until`."""
+    def expire(self, now: float, known_until: float | None = None) -> bool:
+        """End expired reservations, but none whose pod may have come unreported since `known_until`.
+
+        Both are seconds of any monotonic clock. At most MAX_ENDED_AT_ONCE end; return whether more may.
+        """
         known_until = now if known_until is None else known_until
-        while (over := self._reservations.first_expired(known_until)) is not None:
+        for _ in range(MAX_ENDED_AT_ONCE):
+            over = self._reservations.first_expired(known_until)
+            if over is None:
+                return False
             self._end(over)
+        return True
 
     def release(self, reservation: str) -> None:
         """Give back the reservation of a name, if it still exists."""

@@ -181,7 +181,10 @@ class RequestedShare(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_bound_by_memory(self) -> bool:
-        """Whether the pod may only go to GPUs with the same MiB for its share, or slices for its MiB."""
+        """Whether the pod may only go to GPUs on which its share gives the MiB that were written into it.
+
+        If MiB were requested and the node's agent limits: on which they take as many slices.
+        """
         asks_agent = self.fraction.is_of_memory and self.needs_agent
         return (self.writes_limits or asks_agent) and not self.fraction.is_whole
 

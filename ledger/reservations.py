@@ -77,7 +77,10 @@ class Reservations:
         return self._by_name.get(name) if name is not None else None
 
     def first_beyond(self, namespace: str, *, has_quota: bool) -> Reservation | None:
-        """Return which must end for a new one: of its namespace if that has its share, else of all."""
+        """Return the reservation to end before a new one is added; None if there is room for it.
+
+        It is the oldest of the namespace if that has its equal share of them, else the oldest of all.
+        """
         if len(self._by_name) < self._most:
             return None
         alike = [(name, count) for (quota, name), count in self._counts.items() if quota == has_quota]
@@ -106,7 +109,10 @@ class Reservations:
         self._matched_in.pop(reservation.name, None)
 
     def matches(self, name: str | None, pod: ReservationKey, review: str | None) -> bool:
-        """Whether it is of a pod that was reviewed before: in one review, which may be repeated."""
+        """Whether a reservation is of this pod, which was reviewed before. It matches in one review only.
+
+        The API server may repeat that review after a broken connection. A dry run (None) does not count.
+        """
         reservation = self.get(name)
         if reservation is None or reservation.reservation_key != pod:
             return False

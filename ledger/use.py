@@ -121,7 +121,8 @@ def by_pod(
 ) -> Mapping[UseKey, ShareUse]:
     """Return the use of pods on each GPU and on all, by what their containers used when it was `measured`.
 
-    With `is_cut` there are more containers: some may be of the last pod, which may then not be idle.
+    That is in RFC 3339, or empty if unknown. With `is_cut` there are more containers: some may be of the last
+    pod, which may then not be idle.
     """
     found: defaultdict[UseKey, list[MeasuredUse]] = defaultdict(list)
     for use in uses:

@@ -115,7 +115,10 @@ class OwnerHistory:
     def add(  # noqa: PLR0913 - what is known of one share
         self, share: UsedShare, use: ShareUse, *, owner: str, uid: str, seconds: int, now: int
     ) -> None:
-        """Add what a pod was measured to use of a share, watched for `seconds` since the last call for it."""
+        """Add what a pod was measured to use of a share, watched for `seconds` since the last call for it.
+
+        `owner` created the pod (`workload_text`), `uid` is the pod's, and `now` is in seconds since 1970.
+        """
         found = self._owner((share.namespace, share.queue[:MAX_QUEUE_TEXT], owner, share.size))
         digits = uid[:UID_DIGITS].ljust(UID_DIGITS, "0")
         if digits not in self._in_step:

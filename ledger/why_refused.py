@@ -44,7 +44,7 @@ class EventSummary:
 
 
 def why_refused(namespace: str, name: str, refusals: Sequence[EventSummary]) -> str:
-    """Return one paragraph on a workload that is refused pods, by Events FailedCreate, the newest first."""
+    """Return one paragraph on a workload that is refused pods, by its Events: one or more, newest first."""
     last = refusals[0]
     cause, said = cause_of(last.message)
     times = f"{last.count} times" if last.count > 1 else "once"

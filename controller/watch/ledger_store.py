@@ -139,9 +139,13 @@ class LedgerStore:
                 return self.ledger.place(ask.with_demands(awaits_names=True), now, self._known_until())
         return found
 
-    def expire(self) -> None:
-        """End expired reservations."""
-        self.ledger.expire(self._clock(), self._known_until())
+    def expire(self) -> bool:
+        """End expired reservations, and count claims again, as many as one step may.
+
+        Return whether more may be left.
+        """
+        is_left = self.ledger.expire(self._clock(), self._known_until())
+        return self.ledger.count_again() or is_left
 
     def _known_until(self) -> float:
         """Return up to when pods are known: now, unless the watch has been silent for too long."""
@@ -230,6 +234,9 @@ class LedgerStore:
             self._update_totals()
 
     async def _offers_are_listed(self) -> None:
+        # Quotas must not count claims as if there were no cards once they decide.
+        while self.ledger.count_again():
+            await self.yielding.step()
         self.offers_listed.set()
 
     async def _claims_are_listed(self) -> None:

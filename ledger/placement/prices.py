@@ -45,7 +45,10 @@ class Prices:
 
 
 def prices_of(places: Mapping[Size, float], slices_per_gpu: int, gpus: int, cpu: tuple[int, ...]) -> Prices:
-    """Return the prices by which free slices are worth all places that they give on such nodes."""
+    """Return the prices by which free slices are worth all places that they give on such nodes.
+
+    `places` has the worth of a pod's place by its size, in slices, and `cpu` that of a milli-CPU by level.
+    """
     gpu, idle = [0.0] * (slices_per_gpu + 1), [0.0] * (gpus + 1)
     for (slices, several), worth in places.items():
         of, each = (gpu, slices) if several == 1 else (idle, several)
@@ -84,7 +87,7 @@ def base_score(
 
 
 def lost(free: Sequence[int], fraction: Fraction, prices: Prices) -> tuple[int, int] | None:
-    """Return the worth that the pod's GPUs lose, and how many of them were idle; None without room."""
+    """Return the worth that a pod's GPUs lose, in UNITs, and how many were idle; None without room."""
     worth, per_gpu = prices.gpu, prices.slices_per_gpu
     if fraction.is_apart:
         positions = gpus_of_split(free, fraction) if sum(free) >= fraction.slices else None
@@ -114,7 +117,10 @@ def best_gaps(free: Collection[int], fraction: Fraction, prices: Prices) -> list
 
 
 def gpus_of_split(free: Sequence[int], fraction: Fraction) -> list[int] | None:
-    """Return the position of the GPU that each container gets: for up to three wherever there is room."""
+    """Return the position in `free` of the GPU that each container gets; None without room.
+
+    The largest chooses first, the fullest GPU. For up to three this finds room wherever there is any.
+    """
     left, positions = list(free), [0] * fraction.containers
     for container in sorted(range(len(positions)), key=lambda at: -fraction.pieces[at]):
         slices = fraction.pieces[container]

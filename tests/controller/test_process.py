@@ -1,9 +1,16 @@
 """One whole controller: what it says of itself while something that it needs is away."""
 
+import asyncio
+from functools import partial
+from types import SimpleNamespace
+
 import httpx
+from prometheus_client import CollectorRegistry
 
 from cluster import leadership, watch_health
 from controller import process
+from service.background import BackgroundTask, BackgroundTasks
+from service.yielding import CooperativeYield
 from tests.cluster.fake_api import talking_to
 from tests.cluster.objects import node, pod
 from tests.controller.replicas import QUICK, ClusterApi, plain, running, until
@@ -120,3 +127,15 @@ async def test_a_controller_that_seldom_looks_at_certificates_is_not_stuck(tmp_p
         await until(lambda: replica.leads)
         (task,) = (task for task in replica._leader.tasks() if task.name == "certificates")
     assert task.period_seconds > hour
+
+
+async def test_a_node_whose_cards_change_their_size_all_the_time_makes_no_task_seem_stuck(monkeypatch):
+    monkeypatch.setattr(process, "EXPIRY_SECONDS", 0.0)
+    tasks = BackgroundTasks(["reservations"], CollectorRegistry())
+    never_done = SimpleNamespace(expire=lambda: not tasks.tick(), yielding=CooperativeYield())
+    run = partial(process.ControllerProcess._expire, SimpleNamespace(_state=never_done))
+    keeping = asyncio.create_task(tasks.keep(BackgroundTask("reservations", run, 1.0)))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    keeping.cancel()
+    assert tasks.stuck is None

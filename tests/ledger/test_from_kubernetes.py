@@ -172,6 +172,7 @@ def test_a_waiting_pod_tells_its_reservation_the_node_promised_and_the_memory_re
     affinity["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"] = preferred
     fact = pod({"affinity": affinity}, annotations={"clearml-injector/reservation": "r"})
     assert (fact.reservation, fact.promised_node) == ("r", "n")
+    assert pod(annotations={"clearml-injector/reservation": "r" * 2**18}).reservation is None
     assert fact.memory_values == ("81920", "81559")
     failed = {"conditions": [{"type": "PodScheduled", "status": "False"}]}
     assert pod({"affinity": affinity}, status=failed).promised_node is None

@@ -8,7 +8,8 @@ from kube.names import QUOTA_GATE, RESERVATION_ANNOTATION
 from ledger.claimed_cards import ClaimableCard, OfferedSlice
 from ledger.gpu_memory import GpuMemory
 from ledger.ledger import Ledger
-from ledger.placement_request import Placement, PlacementRequest, Quota
+from ledger.ledger_writer import COUNTED_AT_ONCE
+from ledger.placement_request import OverQuota, Placement, PlacementRequest, Quota
 from modes.claim import ClaimedShare, needs_sizes, template_name
 from modes.claim_name import share_of_name
 from modes.facts import PodFact
@@ -71,6 +72,10 @@ def test_a_pod_counts_the_same_before_and_after_it_appears(fraction: Fraction, m
     placement = placed(ledger, asking(fraction, SLICES, reservation=UID))
     reserved = ledger.used_of(SLICES)
     assert (reserved.slices, reserved.pods, reserved.memory) == (most[0], 1, GpuMemory(most[1]))
+    assert ledger.pending_count() == 0
+    ledger.set_pod(pod_of("copy of another claim", Fraction(1, 8), placement))
+    assert ledger.reservations == 1
+    ledger.remove_pod(("red", "copy of another claim"))
     ledger.set_pod(pod_of("p", fraction, placement))
     assert (ledger.used_of(SLICES), ledger.reservations) == (reserved, 0)
 
@@ -93,10 +98,26 @@ def test_unknown_cards_count_as_the_most_that_a_claim_can_take() -> None:
     used = ledger.used_of(SLICES)
     assert (used.slices, used.memory) == (16, GpuMemory(20000, 16))
     ledger.put_offer(offer("large", LARGE))
+    assert not ledger.count_again()
     used = ledger.used_of(SLICES)
     assert (used.slices, used.memory) == (2 + 8, GpuMemory(20000 + LARGE))
     ledger.remove_offer("large")
+    assert not ledger.count_again()
     assert ledger.used_of(SLICES).slices == 16
+
+
+def test_a_new_size_of_card_counts_many_pods_again_in_portions() -> None:
+    ledger = ledger_with()
+    for number in range(2 * COUNTED_AT_ONCE + 1):
+        ledger.set_pod(pod_of(str(number), MIB, SIZED))
+    ledger.put_offer(offer("large", LARGE))
+    saved = []
+    while True:
+        before, is_left = ledger.used_of(SLICES).slices, ledger.count_again()
+        saved.append((before - ledger.used_of(SLICES).slices) // (8 - 2))
+        if not is_left:
+            break
+    assert saved == [COUNTED_AT_ONCE, COUNTED_AT_ONCE, 1]
 
 
 def test_a_broken_card_without_memory_breaks_no_count() -> None:
@@ -112,6 +133,20 @@ def test_a_card_that_no_two_claims_can_share_counts_too() -> None:
     ledger = ledger_with(offer("small", SMALL), OfferedSlice("n", DRIVER, "n", "n", cards=(alone,)))
     ledger.set_pod(pod_of("w", WHOLE, Placement((), 0, ())))
     assert ledger.used_of(MEMORY).memory == GpuMemory(LARGE)
+
+
+def test_without_a_quota_nothing_is_reserved() -> None:
+    ledger = ledger_with(*OFFERS)
+    assert (placed(ledger, asking(HALF, reservation="r")).reservation, ledger.reservations) == (None, 0)
+
+
+def test_only_a_reservation_of_the_same_claim_spares_a_pod_from_being_counted_again() -> None:
+    ledger = ledger_with(*OFFERS)
+    first = placed(ledger, asking(FIFTH, SLICES, reservation="r", pod="p"))
+    again = placed(ledger, asking(FIFTH, SLICES, existing=first, reservation="s", pod="p"))
+    assert (again.reservation, ledger.used_of(SLICES).slices) == ("r", 2)
+    larger = asking(WHOLE, SLICES, existing=first, reservation="s", pod="p")
+    assert isinstance(ledger.place(larger, 0.0), OverQuota)
 
 
 def test_a_pod_over_its_quota_waits_at_the_gate_and_goes_when_there_is_room() -> None:

@@ -4,8 +4,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.ledger import Ledger
+from ledger.ledger_writer import MAX_ENDED_AT_ONCE
 from ledger.totals import Totals
 from tests.effort import examples
+from tests.ledger.cluster import eighths, gpu_node, ledger_of
 from tests.ledger.strategies import NODE_NAMES, nodes, pods
 
 
@@ -36,3 +38,14 @@ def test_running_totals_are_the_sums_of_the_view_whatever_happened(events: list[
                 (ledger.set_pod if hasattr(event, "namespace") else ledger.set_node)(event)
         assert ledger.totals() == summed(ledger)
         assert ledger.pending_slices() == sum(waiting.slices for waiting in ledger.pending())
+
+
+def test_reservations_that_are_over_end_a_bounded_number_at_a_time() -> None:
+    ledger = ledger_of(*[gpu_node(f"n{i}", 8) for i in range(40)])
+    count = MAX_ENDED_AT_ONCE + 10
+    for number in range(count):
+        ledger.place(eighths(8, namespace=f"ns{number}", reservation=f"r{number}"), 0.0)
+    assert ledger.totals().used == 8 * count
+    assert ledger.expire(100.0)
+    assert not ledger.expire(100.0)
+    assert ledger.totals().used == 0

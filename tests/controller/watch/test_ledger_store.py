@@ -6,6 +6,7 @@ from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import SeenNode, SeenPod
 from ledger.claimed_cards import CardClaim
 from ledger.from_kubernetes import node_from_object
+from ledger.ledger_writer import COUNTED_AT_ONCE
 from ledger.placement_request import Quota
 from modes.claim_name import NamedShare
 from modes.facts import PodFact
@@ -146,10 +147,18 @@ def test_a_node_of_both_kinds_shows_both_and_webhooks_get_only_its_slices():
 
 def test_once_cards_are_listed_all_claims_of_earlier_pods_count_by_them():
     state, _ = ready_state()
-    pods = 9
+    pods = 2 * COUNTED_AT_ONCE
     for number in range(pods):
         state.set_pod(seen_pod(str(number), takes=(), claimed=(NamedShare(mib=20480),)))
     assert state.ledger.used_of(TEAM).slices == 8 * pods
     asyncio.run(state.watched_offers.replace(pages([offer("node")])))
     assert state.offers_listed.is_set()
     assert state.ledger.used_of(TEAM).slices == 2 * pods
+
+
+def test_a_card_of_another_size_is_counted_with_the_next_reservations_that_expire():
+    state, _ = ready_state()
+    state.set_pod(seen_pod("p", takes=(), claimed=(NamedShare(mib=20480),)))
+    state.watched_offers.set(offer("node"))
+    assert not state.expire()
+    assert state.ledger.used_of(TEAM).slices == 2

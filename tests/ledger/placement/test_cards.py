@@ -56,10 +56,19 @@ def test_where_the_label_says_it_hosts_whose_card_of_that_number_is_another_are_
 def test_with_more_such_hosts_than_can_be_shut_out_the_pod_is_bound_to_those_that_suit():
     liars = [node_of(f"liar-{number:02}", LARGE, SMALL) for number in range(MAX_HOSTS + 1)]
     full = tuple(holder(f"p-{node.name}", node.name, (0, 8)) for node in liars)
-    ledger = ledger_of(node_of("whole", LARGE, LARGE), *liars, holders=(*full, holder("q", "whole", (0, 8))))
+    whole = [node_of(f"whole-{number:02}", LARGE, LARGE) for number in range(MAX_HOSTS + 1)]
+    ledger = ledger_of(*whole, *liars, holders=(*full, holder("q", whole[-1].name, (0, 8))))
     answer = placed(ledger, eighths(4, kinds=OF_80, **BY_AGENT))
-    assert (answer.node, answer.indices) == ("whole", (1,))
-    assert (answer.hosts, answer.other_hosts) == (("whole.local",), ())
+    assert (answer.node, answer.indices, answer.other_hosts) == (whole[-1].name, (1,), ())
+    named = [*whole[: MAX_HOSTS - 1], whole[-1]]
+    assert answer.hosts == tuple(f"{node.name}.local" for node in named), "the chosen one among them"
+
+
+def test_a_host_whose_label_denies_the_kind_of_its_card_is_named_instead_of_the_kind():
+    ledger = ledger_of(node_of("whole", LARGE, LARGE), node_of("odd", SMALL, SMALL, LARGE))
+    answer = placed(ledger, eighths(4, kinds=OF_80, **BY_AGENT))
+    assert (answer.node, answer.indices) == ("odd", (2,))
+    assert (answer.hosts, answer.models) == (("odd.local",), ())
 
 
 def test_several_gpus_of_nodes_without_equal_ones_are_denied():
