@@ -160,7 +160,7 @@ class ControllerApi:
         """Decide one request; if it cannot be read or decided, only this request is refused."""
         try:
             request = read_request(data)
-            return self._place(request) if request.share.driver is None else self._claim(request)
+            return self._claim(request) if request.share.mode_type.is_claimed else self._place(request)
         except ValueError as error:
             return Answered(refused=str(error)[:MAX_REFUSAL])
 

@@ -52,3 +52,9 @@ def test_under_a_quota_a_claim_waits_for_the_list_of_cards():
     state.offers_listed.set()
     [answered] = claims(state, whole, api_server=Api())
     assert answered.placement is not None
+
+
+def test_a_claim_without_a_driver_is_refused_and_not_placed_without_a_template():
+    whole = changed(claim_of(Fraction(8, 8)), driver=None)
+    [answered] = claims(with_cards(), whole, api_server=Api())
+    assert "names no driver" in (answered.refused or "")

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from prometheus_client import CollectorRegistry
 
+from cluster.leader_loop import BUDGET_SECONDS
 from cluster.watch_health import WatchHealth
 from controller.node_agents.taint_loop import FIRST_PAUSE_SECONDS, GRACE_SECONDS, TaintLoop
 from controller.publish.metrics import ControllerMetrics
@@ -101,6 +102,7 @@ PAUSED = {"nvidia.com/gpu.deploy.client": "paused-for-driver-upgrade"}
         pytest.param(Cluster().add("n", boot="boot-2").report("n"), [0.0], ADDED, id="started again"),
         pytest.param(Cluster().add("n").report("n"), LATE, [], id="serves"),
         pytest.param(Cluster().add("n").report("n", boot=""), LATE, [], id="serves, of an unknown boot"),
+        pytest.param(Cluster().add("n", boot="").report("n"), LATE, [], id="serves, a Node without boot ID"),
         pytest.param(Cluster().add("n", TAINT).report("n"), [0.0], REMOVED, id="serves again"),
         pytest.param(Cluster().add("n").report("n", registered=False), ON_TIME, [], id="rolling update"),
         pytest.param(Cluster().add("n").report("n", registered=False), LATE, ADDED, id="stays unregistered"),
@@ -173,6 +175,20 @@ def test_without_the_right_it_says_what_to_run_and_asks_later(capfd):
 def test_a_node_that_may_not_be_changed_stops_no_other(status):
     cluster = Cluster().add("a").add("b")
     assert cluster.patches(refusal(status), reply({})) == [("a", "add"), ("b", "add")]
+
+
+async def test_nodes_that_hang_do_not_use_up_a_step():
+    cluster, waited = Cluster().add("a").add("b").add("c").add("d"), []
+
+    class Hangs:
+        async def request(self, *_, seconds=BUDGET_SECONDS, **__):
+            waited.append(seconds)
+            raise TimeoutError
+
+    given = Hangs(), cluster.store, Leading(), ControllerMetrics(cluster.registry), cluster.agents
+    await TaintLoop(*given, health=cluster.health).step()
+    assert len(waited) == 4
+    assert sum(waited) < BUDGET_SECONDS / 2
 
 
 def test_held_nodes_are_counted():

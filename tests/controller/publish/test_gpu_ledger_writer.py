@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from controller.publish import gpu_ledger_writer as publishing_module
-from controller.publish.gpu_ledger_writer import GpuLedgerWriter
+from controller.publish.gpu_ledger_writer import WRITES_AT_ONCE, GpuLedgerWriter
 from controller.publish.metrics import ControllerMetrics
 from tests.cluster.fake_api import FakeApi, refusal, reply, talking_to, watch
 from tests.cluster.objects import event
@@ -193,6 +193,19 @@ async def rounds(writer):
     for _ in range(2):
         await until(lambda: not writer._changes._names)
         await asyncio.sleep(3 * publishing_module.SECONDS_BETWEEN_ROUNDS)
+
+
+async def test_slow_writes_hold_up_nobody_else(monkeypatch):
+    names = [f"n{number}" for number in range(2 * WRITES_AT_ONCE)]
+    slow, write = set(names[: WRITES_AT_ONCE - 1]), GpuLedgerWriter._write
+
+    async def written(writer, name):
+        await (asyncio.Event().wait() if name in slow else write(writer, name))
+
+    monkeypatch.setattr(GpuLedgerWriter, "_write", written)
+    fake = LedgersApi()
+    async with publishing(fake, ready_state(*names)[0]):
+        await until(lambda: fake.stored.keys() == set(names) - slow)
 
 
 async def test_a_controller_whose_term_is_behind_says_so_once_and_writes_nothing():

@@ -123,6 +123,13 @@ async def test_an_event_of_the_watch_that_comes_late_lets_no_pod_wait_again(worl
     assert await world.step() == []
 
 
+async def test_another_pod_of_the_same_name_waits_like_any_other(world):
+    world.add(waiting())
+    await world.step(*DONE)
+    world.add(waiting(uid="second"))
+    assert (world.used, world.in_line) == (0, 1)
+
+
 async def test_after_a_request_without_an_answer_the_pod_counts_and_the_request_is_repeated_first(world):
     world.add(waiting(), waiting("b", second=1))
     assert await world.step(refusal(500, "InternalError")) == [PATCH]
@@ -183,6 +190,13 @@ async def test_a_pod_that_the_api_server_does_not_let_go_stops_no_other_namespac
     asked += await world.step(*DONE, after=0.25)
     assert asked[:2] == [PATCH, ("PATCH", "/api/v1/namespaces/blue/pods/b")]
     assert world.state.ledger.line.state == "open"
+
+
+async def test_a_request_that_is_rejected_as_if_the_pod_had_changed_is_not_repeated_at_once(world):
+    world.add(waiting())
+    assert await world.step(refusal(409, "Conflict"), reply(listed(waiting()))) == [PATCH, READ]
+    assert await world.step(after=1) == []
+    assert await world.step(*DONE, after=REFUSED_SECONDS) == [PATCH, EVENT]
 
 
 async def test_one_namespace_whose_gates_cannot_be_removed_stops_no_other(world):
