@@ -39,6 +39,8 @@ from service.log import get_logger
 KEEP_SECONDS = 30 * 86400.0
 """Tasks that ended earlier are forgotten, with their logs."""
 RETRY_SECONDS, CHECK_SECONDS, POLL_SECONDS, FORGET_TURNS = 5.0, 5.0, 0.5, 7200
+LOOK_SECONDS = 0.5
+"""Longer than `tasks` or `doctor` hold the lock, to see whether a runner does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +73,9 @@ def run_machine(options: RunnerOptions) -> None:
     try:
         folder, lock = own_folder(options.state), NodeLock(options.state, LOCK)
         if not lock.take():
-            raise CannotRunError(f"another runner works in {options.state}")
+            time.sleep(LOOK_SECONDS)
+            if not lock.take():
+                raise CannotRunError(f"another runner works in {options.state}")
         _Process(options, folder).run()
     except (OSError, ValueError, UntrustedError, StoreError, GpuSourceError, CdiError, ClearmlError) as error:
         raise CannotRunError(str(error)) from error

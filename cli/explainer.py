@@ -17,6 +17,7 @@ from cli.gpu_kinds import claimable_cards, offers_cards, remaining_kinds
 from cli.pod_templates import COPIES_LABELS, pod_templates, refuse_label
 from kube.names import INJECTED_ANNOTATION, QUEUE_ID_LABEL, QUEUE_NAME_LABEL
 from kube.other_constraints import ConstrainedSpec, chosen_without
+from kube.reasons import Reason
 from ledger.ledger import Ledger
 from modes.claim import template_name, template_spec
 from modes.instance import Instance
@@ -217,9 +218,7 @@ class Explainer:
         # A pod that was injected before stays where it is, on a node that its placement does not name.
         if not has_room and INJECTED_ANNOTATION in _keys(pod, "annotations"):
             has_room = None
-        claim = outcome.injection.claim if outcome.injection is not None else None
-        missing = "" if claim is None or offers_cards(self._ledger, claim.driver) else claim.driver
-        return Explanation(name, outcome, patch, pod, after, kinds, has_room, missing)
+        return Explanation(name, outcome, patch, pod, after, kinds, has_room, self._unoffered(outcome))
 
     def _room(self, outcome: Outcome, pod: dict[str, Any]) -> tuple[list[dict[str, Any]], bool | None]:
         """Return the kinds of GPU that a decided pod may get, and whether a node has room."""
@@ -231,6 +230,14 @@ class Explainer:
         placement = injection.placement
         kinds = remaining_kinds(self._ledger, pod, placement)
         return kinds, placement.node is not None if kinds and placement.gpu_mib else None
+
+    def _unoffered(self, outcome: Outcome) -> str:
+        policy = outcome.policy
+        if policy is None or not policy.mode.is_claimed:
+            return ""
+        depends = outcome.injection is not None or outcome.reason is Reason.NO_NODE
+        driver = policy.mode.resource
+        return driver if depends and not offers_cards(self._ledger, driver) else ""
 
     def _numbered(self, review: dict[str, Any]) -> dict[str, Any]:
         """Return a review that reserves what its pod gets, under a name that no other has."""

@@ -54,9 +54,16 @@ async def list_uninjected(
     """
     path = "/api/v1/pods" if namespace is None else f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
     kinds = ResourceKinds(STANDARD_INDEX, None, names, frozenset())
-    reader = ObjectReader[Json, Uninjected | None](Json, partial(_uninjected, kinds=kinds), refuse)
+    reader = ObjectReader[Json, Uninjected | None](Json, partial(_read, kinds=kinds), refuse)
     fields = {"labelSelector": label} if label is not None else {}
     return list(filter(None, await list_all(api, Resource("pods", path, reader, fields))))
+
+
+def _read(pod: Json, kinds: ResourceKinds) -> Uninjected | None:
+    try:
+        return _uninjected(pod, kinds)
+    except (AttributeError, LookupError, TypeError) as error:
+        raise ValueError(f"it is no pod: {error}") from error
 
 
 def _uninjected(pod: Json, kinds: ResourceKinds) -> Uninjected | None:

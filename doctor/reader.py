@@ -87,8 +87,12 @@ async def read_installation(api: ApiServer, scope: Scope) -> Seen:
     lock_policies, lock_bindings = partial(objects.lock_policies, name), partial(objects.lock_bindings, name)
     unread = NotRead("it is not read")
     policies, policy_set = await reader.policies()
-    pods = await listed(f"/api/v1/{own}/pods", objects.Json, lambda found: found or [])
-    agent_pods = Read(objects.agent_pods(name, pods.value)) if isinstance(pods, Read) else pods
+    pods = await listed(
+        f"/api/v1/{own}/pods",
+        objects.Json,
+        lambda found: (found or [], objects.agent_pods(name, found or [])),
+    )
+    agent_pods = Read(pods.value[1]) if isinstance(pods, Read) else pods
     reports = await listed(GPU_NODES_PATH, objects.GpuNodeObject, objects.reports)
     return Seen(
         at=datetime.now(UTC),
@@ -178,11 +182,11 @@ class _Reader:
         return Read(stored), policies
 
     async def processes(
-        self, pods: Read[list[objects.Json]] | NotRead
+        self, pods: Read[tuple[list[objects.Json], tuple[AgentPod, ...]]] | NotRead
     ) -> Read[tuple[ServingPod, ...]] | NotRead:
         if isinstance(pods, NotRead):
             return pods
-        ask = partial(read_processes, self._api, self._namespace, self._name, pods.value)
+        ask = partial(read_processes, self._api, self._namespace, self._name, pods.value[0])
         return await _read(f"to get pods/proxy {self.here}", ask, lambda found: found or ())
 
     async def certificates(self) -> Read[Observation] | NotRead:
@@ -258,5 +262,5 @@ async def _read(
         if error.status != HTTPStatus.NOT_FOUND:
             raise
         return Read(value_of(None))
-    except (msgspec.MsgspecError, ValueError) as error:
+    except (ValueError, AttributeError, LookupError, TypeError) as error:
         return NotRead(f"what needs the right {right} cannot be read: {error}", "failed", "report it")

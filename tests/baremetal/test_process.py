@@ -3,6 +3,7 @@
 import re
 from contextlib import closing
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -89,12 +90,16 @@ def options(folder, *queues, gpus=None):
     return RunnerOptions(gpus=gpus, queues=served(*queues), state=folder, policy=policy())
 
 
-def test_a_second_runner_on_the_same_tasks_is_refused(tmp_path):
+def test_a_second_runner_on_the_same_tasks_is_refused_but_not_for_a_command_that_looks(tmp_path, monkeypatch):
     first = NodeLock(tmp_path, LOCK)
     assert first.take()
+    monkeypatch.setattr(process, "LOOK_SECONDS", 0)
     with pytest.raises(CannotRunError, match=f"another runner works in {tmp_path}"):
         run_machine(options(tmp_path, "x=1"))
-    first.release()
+    monkeypatch.setattr(process, "time", SimpleNamespace(sleep=lambda _: first.release()))
+    monkeypatch.setattr(process, "_Process", lambda *_: (_ for _ in ()).throw(ValueError("it works")))
+    with pytest.raises(CannotRunError, match="it works"):
+        run_machine(options(tmp_path, "x=1"))
 
 
 @pytest.fixture

@@ -137,6 +137,11 @@ def test_an_api_server_that_does_not_answer_is_no_finding(ask, error):
 def test_an_object_that_cannot_be_read_is_a_failure_and_no_traceback(ask):
     ended, _ = ask({**OBJECTS, GPU_NODES: {"items": [{"metadata": {"name": 7}}]}})
     assert level_of(ended, "what needs the right to list gpunodes cannot be read") == "failed"
+    for part, status in (("agent", {"conditions": [7]}), ("webhook", None)):
+        labels = {"app.kubernetes.io/component": part}
+        pod = {"metadata": {"name": f"fraction-injector-{part}-a", "labels": labels}, "status": status}
+        ended, _ = ask({**OBJECTS, f"{OWN}/pods": {"items": [pod]}})
+        assert level_of(ended, "what needs the right to") == "failed"
 
 
 def test_a_labelled_pod_is_tried_in_a_dry_run_unless_that_is_switched_off(ask):

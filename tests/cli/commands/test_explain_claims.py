@@ -41,7 +41,8 @@ def explain(tmp_path):
     (tmp_path / "policies").mkdir()
 
     def call(*objects, found=None, output="text"):
-        write(tmp_path / "policies", default="kind: Policy\nname: default\nresources: {mode: dra}\n")
+        text = "kind: Policy\nname: default\nresources: {mode: dra}\nmemory: {allowed: true}\n"
+        write(tmp_path / "policies", default=text)
         nodes = json.dumps({"kind": "List", "items": [*NODES, *objects]})
         write(tmp_path, pod=as_yaml(found or pod()), nodes=nodes)
         options = "--policies", tmp_path / "policies", "--inventory", tmp_path / "nodes.yaml"
@@ -93,6 +94,10 @@ def test_without_cards_of_its_driver_it_says_what_the_inventory_lacks(explain):
     assert not [line for line in lines if line.startswith("cards that its claim may take")]
     facts = facts_of(explain(others, output="json"))
     assert (facts["allowed"], facts["kinds"], facts["hasRoom"]) == (True, [], None)
+    of_memory = pod(fraction=None, labels={"clearml-injector/gpu-memory": "30Gi"})
+    denied = explain(others, found=of_memory).stdout
+    assert ": denied (no-matching-node)" in denied
+    assert f"the inventory has no cards of DRA driver {DRIVER}: {ADD}" in denied
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,11 @@ def test_init_containers_and_names_of_ones_own_are_looked_at_too(ask):
     assert "requests example.com/card-1: 8" in ended.stdout
 
 
+@pytest.mark.parametrize("wrong", [{"status": None}, {"spec": {}}, {"spec": {"containers": ["c"]}}])
+def test_a_pod_that_cannot_be_read_is_named_in_one_line(ask, wrong):
+    assert "pods cannot be listed: team/a: it is no pod" in error_line(ask([[pod("a") | wrong]]))
+
+
 def test_where_all_is_well_or_may_not_be_seen_it_says_so(ask):
     ended = ask([CLEAN], "-n", "team")
     assert (ended.returncode, ended.stdout) == (0, "every pod that uses a GPU was injected\n")
