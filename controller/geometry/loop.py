@@ -228,7 +228,7 @@ class GeometryLoop:
         if new is not None:
             name = config_name(node.name, new.division)
             target = name if now >= self._readable_at.get(name, float("inf")) else None
-        elif fact.state == "failed" or False:
+        elif fact.state == "failed" or (fact.state != "success" and waited >= STUCK_SECONDS):
             # In other states the MIG manager may still be working.
             again = other_attempt(fact.config)
             target = again if again in file.divisions and not self._failed.pauses(node.name, now) else None
