@@ -263,7 +263,7 @@ def _unsupported(policy: Policy, mode: type[Mode], source: Source) -> Iterator[P
 def _driver_problems(policy: Policy, source: Source) -> Iterator[Problem]:
     """Yield settings that do not suit the DRA driver."""
     driver = policy.resources.driver
-    if driver is None:
+    if driver is None or "resources.driver" in mode_of(policy).unsupported:
         return
     if policy.limits.source == "agent" and not mode_of(policy).limits_itself(driver):
         rule = f"{driver} limits no memory, and the agent does not see its claims: leave it out"

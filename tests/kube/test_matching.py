@@ -81,3 +81,7 @@ def test_the_node_selector_must_match_to_the_letter() -> None:
 def test_a_toleration_meets_a_taint(toleration, tolerated) -> None:
     taint = Taint("team", "NoSchedule", "blue")
     assert tolerates([toleration], [taint]) is tolerated
+
+
+def test_a_taint_that_only_asks_keeps_no_pod_off() -> None:
+    assert tolerates([], [Taint("team", "PreferNoSchedule")])

@@ -137,6 +137,8 @@ def test_a_set_of_somebody_elses_is_in_force_until_the_directory_holds_a_good_on
     assert live.reload() == Reload(live.current.digest, changed=True)
     assert reserves(live.current)[0] == 3
     assert live.good_files == {"default.yaml": POLICY.format(n=3).encode()}
+    live.adopt(GOOD)
+    assert (reserves(live.current)[0], live.last.adopted) == (3, False)
 
 
 @pytest.mark.parametrize(

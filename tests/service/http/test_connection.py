@@ -92,6 +92,14 @@ async def test_trailers_count_as_headers(count, answered):
         assert status(await client.ask(chunked)) == answered
 
 
+async def test_a_trailer_may_say_that_the_connection_ends():
+    chunked = POST + b"transfer-encoding: chunked\r\n\r\n0\r\nconnection: close\r\n\r\n"
+    async with serving() as served:
+        client = await served.connect()
+        await client.say(chunked)
+        assert status(await client.ended()) == 200
+
+
 def test_a_body_that_the_app_does_not_read_in_time_is_not_its_clients_fault():
     async def test(served, _):
         served.app.reads.clear()
