@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from agent.card_names import choose_names
 from agent.card_specification import KIND as KIND_OF_CARDS
 from agent.cdi import KIND, CdiError, SliceSpecifications
-from agent.cdi_reader import LIMIT_HOOK, card_devices
+from agent.cdi_reader import LIMIT_HOOK, MAX_BYTES, card_devices
 from agent.driver_limits import LimitHook
 from agent.gpu import Gpu
 from agent.settings import LimiterPart
@@ -26,6 +26,7 @@ def test_names_are_found_in_yaml_and_json_and_invalid_files_are_skipped(tmp_path
         "nvidia.yaml": 'kind: nvidia.com/gpu\ndevices: [{name: "0"}, {name: GPU-0}, {name: all}, {name: 7}]',
         "more.json": '{"kind": "runtime.nvidia.com/gpu", "devices": [{"name": "a"}]}',
         "other.json": '{"kind": "example.com/nic", "devices": [{"name": "a"}]}',
+        "large.yaml": "kind: nvidia.com/gpu\ndevices: [{name: 9}]\n" + "#" * MAX_BYTES,
         "broken.yaml": "kind: [",
         "list.yaml": "- 1",
         "overflow.yaml": f"kind: {':'.join(['60'] * 400)}.0",
