@@ -93,8 +93,9 @@ def test_a_mig_manager_that_gives_up_is_reported_with_the_labels_that_it_left_pa
     cluster.managers["n0"].turn = hang
     cluster.seconds = 60.0
     cluster.add_pod("p", "3g.20gb")
-    asyncio.run(cluster.run(30))
+    asyncio.run(cluster.run(60))
     messages = [event["message"] for event in cluster.events if event["reason"] == "MigChangeFailed"]
+    assert len(messages) == 2, "it is tried again"
     assert (
         "labels, set each to true: nvidia.com/gpu.deploy.client, nvidia.com/gpu.deploy.dcgm;" in messages[0]
     )

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from controller.geometry.loop import MAX_NAMED
+from controller.geometry.mig_manager import MigManager
 from controller.geometry.planner import IN_USE
 from tests.controller.geometry.cluster import MigCluster
 from tests.effort import by_turns
@@ -65,6 +66,22 @@ def test_a_replica_that_stops_leading_in_the_midst_of_a_step_writes_nothing_more
         asyncio.run(cluster.turn())
     after = [dict(node["metadata"]["annotations"]) for node in cluster.nodes.values()]
     assert sum(one != other for one, other in zip(before, after, strict=True)) == 1
+
+
+def test_a_node_whose_requests_get_no_answer_keeps_no_other_waiting(monkeypatch):
+    monkeypatch.setattr("controller.geometry.loop.REQUESTS_SECONDS", 0.03)
+    held, together = MigManager.held, asyncio.Barrier(2)
+
+    async def slow(manager, node):
+        await (asyncio.Event() if node == "n0" else together).wait()
+        return await held(manager, node)
+
+    monkeypatch.setattr(MigManager, "held", slow)
+    cluster = MigCluster(cards=(1, 1, 1))
+    for name in "pqr":
+        cluster.add_pod(name, "7g.40gb")
+    asyncio.run(cluster.run(40))
+    assert sorted(filter(None, (node_of(cluster, name) for name in "pqr"))) == ["n1", "n2"]
 
 
 @pytest.mark.parametrize("turns", range(4, 16, EVERY))
