@@ -222,6 +222,8 @@ def test_an_agent_without_rights_is_explained_by_its_log(ask):
     assert level_of(ended, what) == "failed"
     [query] = [query for _, asked, query in api.asked if asked == path]
     assert query["container"] == "agent"
+    _, api = ask({**OBJECTS, f"{OWN}/pods": {"items": [pod]}})  # it reports
+    assert path not in [asked for _, asked, _ in api.asked]
     for unread in (ApiError(403, "no"), ApiError(502, "the kubelet is away"), TimeoutError()):
         ended, _ = ask({**silent, path: unread})
         assert level_of(ended, "no agent has reported from this node yet") == "failed"

@@ -33,6 +33,8 @@ def test_of_a_pod_that_only_an_agent_limits_nodes_without_a_running_agent_do_not
     known = {f"{NAMESPACE}/pods/train": found, LEDGERS: ledgers}
     said = ask({**known, REPORTS: reports})
     assert "4 slices of GPU 3. No node with a running agent has room. Free now: agent: 1." in said.stdout
+    without = ask({**known, REPORTS: {"items": []}})
+    assert "no node that takes pods now and runs the agent, which must limit the pod, has" in without.stdout
     unread = ask(known)
     assert "Nodes have enough free slices for it now: late: 8, plugin: 8, agent: 1." in unread.stdout
     assert "Not read: GpuNodes, which show where an agent runs" in unread.stderr
