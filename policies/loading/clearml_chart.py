@@ -171,9 +171,10 @@ def _queues(document: Document, charts: list[Chart], problems: list[Problem]) ->
         problems.append(Source(document, (FEATURES,)).problem(rule, "queues"))
     source = Source(document, (ROOT,))
     problems += _misplaced(source, agent, {"queues"})
-    for label in _mapping(agent, "labels").keys() & set(ASKING_LABELS):
-        rule = f"labels the agent's own pod, not its tasks: move it under {BASE}.labels"
-        problems.append(source.problem(rule, "labels", label))
+    for label in ASKING_LABELS:
+        if label in _mapping(agent, "labels"):
+            rule = f"labels the agent's own pod, not its tasks: move it under {BASE}.labels"
+            problems.append(source.problem(rule, "labels", label))
     base = Source(document, (ROOT, BASE)) if isinstance(agent.get(BASE), dict) else None
     if base is not None:
         problems += _template_shape_problems(base, agent[BASE])

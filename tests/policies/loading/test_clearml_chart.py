@@ -205,3 +205,10 @@ def test_queues_of_the_charts_enterprise_features_are_read_where_these_are_enabl
     assert (read(off).chart, [each.name for each in read(off).queues]) == ("open", ["default"])
     rule = "the chart reads queues here only with enterpriseFeatures.enabled: true"
     assert problems(off) == [f"values.yaml:3: enterpriseFeatures.queues: {rule}"]
+
+
+def test_labels_of_the_agents_own_pod_are_told_in_one_order_by_every_process():
+    labels = 'labels: {clearml-injector/gpu-memory: 1Gi, clearml-injector/fraction: "0.5"}'
+    said = problems(f"{ROOT}:\n  {labels}\n  queues: {{}}\n")
+    assert [each.partition("/")[2].partition('"')[0] for each in said] == ["fraction", "gpu-memory"]
+    assert all("labels the agent's own pod, not its tasks" in each for each in said)
