@@ -156,7 +156,7 @@ def namespace_of(kubeconfig: Path | None, context: str | None = None) -> str:
         found = yaml.safe_load(kubeconfig.read_bytes())
         wanted = found["current-context"] if context is None else context
         [settings] = [each["context"] for each in found["contexts"] if each["name"] == wanted]
-        return settings.get("namespace") or DEFAULT_NAMESPACE
+        return str(settings.get("namespace") or DEFAULT_NAMESPACE)
     except (OSError, yaml.YAMLError, LookupError, TypeError, ValueError, AttributeError):
         return DEFAULT_NAMESPACE  # who connects says what is wrong with the file
 

@@ -191,6 +191,8 @@ def test_the_namespace_is_that_of_the_context(tmp_path):
     file.write_text(yaml.safe_dump({"current-context": "a", **parts}))
     assert namespace_of(file) == namespace_of(file, "a") == "team"
     assert namespace_of(file, "other") == "default"
+    file.write_text(file.read_text().replace("team", "7"))
+    assert namespace_of(file) == "7"
     assert namespace_of(tmp_path / "missing") == "default"
     assert namespace_of(None) == "default"
 
