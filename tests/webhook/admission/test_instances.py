@@ -79,6 +79,25 @@ def test_an_instance_is_believed_only_if_all_the_pod_says_of_it_agrees(change):
     assert expressions(again) == ON_A100
 
 
+def test_an_instance_is_believed_only_if_every_term_of_the_affinity_has_its_models():
+    reviewer = webhook()
+    stored = reviewer.decide(pod(fraction="0.125")).stored
+    terms = stored["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    terms.append({"matchExpressions": [{"key": "zone", "operator": "Exists"}]})
+    again = reviewer.decide(stored, uid=OTHER_UID)
+    assert again.code == "injected"
+    terms = again.stored["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    assert all(A100_80 in str(term) for term in terms)
+
+
+def test_more_than_one_instance_is_not_believed():
+    reviewer = webhook()
+    stored = reviewer.decide(pod(fraction="0.125")).stored
+    stored["spec"]["containers"][0]["resources"] = {"limits": {ONE: "2"}, "requests": {ONE: "2"}}
+    again = reviewer.decide(stored, uid=OTHER_UID)
+    assert (again.code, again.allowed) == ("gpu-amount", False)
+
+
 def test_many_sets_of_models_in_a_forged_affinity_take_bounded_work():
     wanted = [[f"{A100_80}{number}"] + [A100_80] * 999 for number in range(10)]
     demands = [{"key": "nvidia.com/gpu.product", "operator": "In", "values": values} for values in wanted]
