@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal, get_args
+
+from pydantic.alias_generators import to_camel
 
 HostPath = Literal[
     "/etc/kubernetes",
@@ -74,15 +76,10 @@ class Allowances:
 
     def beyond(self, base: Allowances) -> list[str]:
         """Return what this allows and `base` does not, in the form of policy keys."""
-        more = [
-            f"allow.{key} {name}"
-            for key, mine, others in (
-                ("hostPaths", self.host_paths, base.host_paths),
-                ("capabilities", self.capabilities, base.capabilities),
-                ("resources", self.resources, base.resources),
-                ("deviceClasses", self.device_classes, base.device_classes),
-            )
-            for name in sorted(mine - others)
-        ]
-        more += ["allow.overrideEnv true"] * (self.override_env and not base.override_env)
-        return more + ["allow.hostIPC true"] * (self.host_ipc and not base.host_ipc)
+        more = []
+        for field in fields(self):
+            mine, others = getattr(self, field.name), getattr(base, field.name)
+            key = "allow." + to_camel(field.name).replace("Ipc", "IPC")
+            names = ["true"] * (mine and not others) if isinstance(mine, bool) else sorted(mine - others)
+            more += [f"{key} {name}" for name in names]
+        return more
