@@ -38,13 +38,16 @@ class Uninjected:
 
 
 async def list_uninjected(
-    api: ApiServer, names: ResourceNames, namespace: str | None = None, label: str | None = None
+    api: ApiServer,
+    names: ResourceNames | None = None,
+    namespace: str | None = None,
+    label: str | None = None,
 ) -> list[Uninjected]:
     """Return such pods, in the API server's order.
 
     Args:
         api: used with the rights of its user.
-        names: names that also request GPUs.
+        names: names that also request GPUs; None for the default ones.
         namespace: namespace of the pods; None for the cluster.
         label: only pods with this label, so that the API server sends no others.
 
@@ -53,7 +56,7 @@ async def list_uninjected(
         msgspec.MsgspecError: the answer is not a list of pods.
     """
     path = "/api/v1/pods" if namespace is None else f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
-    kinds = ResourceKinds(STANDARD_INDEX, None, names, frozenset())
+    kinds = ResourceKinds(STANDARD_INDEX, None, names or ResourceNames(), frozenset())
     reader = ObjectReader[Json, Uninjected | None](Json, partial(_read, kinds=kinds), refuse)
     fields = {"labelSelector": label} if label is not None else {}
     return list(filter(None, await list_all(api, Resource("pods", path, reader, fields))))

@@ -39,7 +39,6 @@ from kube.names import (
     GPU_LEDGERS_PATH,
     GPU_NODES_PATH,
 )
-from modes.resource_names import ResourceNames
 from policies.loading.policy_set import PolicySet
 from policies.model.problems import PolicyError
 
@@ -232,13 +231,13 @@ class _Reader:
             return b""
 
     async def nodes(self, policies: PolicySet | None) -> Read[tuple[SeenNode, ...]] | NotRead:
-        names = policies.resource_names if policies is not None else ResourceNames()
+        names = policies.resource_names if policies is not None else None
         ask = partial(list_all, self._api, nodes(names))
         return await _read("to list nodes", ask, lambda found: tuple(found or ()))
 
     async def uninjected(self) -> Read[tuple[str, ...]] | NotRead:
         async def listed() -> tuple[str, ...]:
-            each = [await list_uninjected(self._api, ResourceNames(), label=key) for key in ASKING_LABELS]
+            each = [await list_uninjected(self._api, label=key) for key in ASKING_LABELS]
             return tuple(dict.fromkeys(f"{pod.namespace}/{pod.pod}" for found in each for pod in found))
 
         return await _read("to list pods in the cluster", listed, lambda found: found or ())

@@ -196,8 +196,9 @@ def pods(names: ResourceNames, *, with_mig: bool = False) -> Resource[SeenPod]:
     )
 
 
-def nodes(names: ResourceNames) -> Resource[SeenNode]:
-    """All nodes of the cluster."""
+def nodes(known: ResourceNames | None) -> Resource[SeenNode]:
+    """All nodes of the cluster, by the names that policies know; None for the default ones."""
+    names = known or ResourceNames()
 
     def seen(node: _Node) -> SeenNode:
         fact = node_fact(node, names)
