@@ -28,7 +28,7 @@ def answers():
 @pytest.fixture(scope="module")
 def shown():
     with contextlib.redirect_stdout(io.StringIO()) as stream:
-        _show(answers())
+        _show(answers(), serve=False)
     return stream.getvalue()
 
 

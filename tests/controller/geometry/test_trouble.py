@@ -9,6 +9,7 @@ from controller.geometry.mig_manager import MigManager
 from controller.geometry.planner import IN_USE
 from tests.controller.geometry.cluster import MigCluster
 from tests.effort import by_turns
+from tests.service.virtual_time import VirtualTimeLoop
 
 CHANGE, DIVIDED_AT = "clearml-injector/mig-change", "clearml-injector/mig-divided-at"
 
@@ -69,7 +70,6 @@ def test_a_replica_that_stops_leading_in_the_midst_of_a_step_writes_nothing_more
 
 
 def test_a_node_whose_requests_get_no_answer_keeps_no_other_waiting(monkeypatch):
-    monkeypatch.setattr("controller.geometry.loop.REQUESTS_SECONDS", 0.03)
     held, together = MigManager.held, asyncio.Barrier(2)
 
     async def slow(manager, node):
@@ -80,7 +80,8 @@ def test_a_node_whose_requests_get_no_answer_keeps_no_other_waiting(monkeypatch)
     cluster = MigCluster(cards=(1, 1, 1))
     for name in "pqr":
         cluster.add_pod(name, "7g.40gb")
-    asyncio.run(cluster.run(40))
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(cluster.run(40))
     assert sorted(filter(None, (node_of(cluster, name) for name in "pqr"))) == ["n1", "n2"]
 
 

@@ -1,12 +1,14 @@
 """The taint of nodes without a serving agent, against an API server of a few lines."""
 
 import asyncio
+from unittest import mock
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from cluster.leader_loop import BUDGET_SECONDS
 from cluster.watch_health import WatchHealth
+from controller.node_agents import taint_loop
 from controller.node_agents.taint_loop import FIRST_PAUSE_SECONDS, GRACE_SECONDS, TaintLoop
 from controller.publish.metrics import ControllerMetrics
 from controller.watch.agent_coverage import read_agent_pods
@@ -80,7 +82,8 @@ class Cluster:
                     self.now = now
                     await asyncio.wait_for(loop.step(), WAIT_S)
 
-        asyncio.run(run())
+        with mock.patch.object(taint_loop, "WRITE_SECONDS", WAIT_S):
+            asyncio.run(run())
         assert {method for method, *_ in self.fake.asked} <= {"PATCH"}
         return [(path.rpartition("/")[2], body[-1]["op"]) for _, path, _, body in self.fake.asked]
 

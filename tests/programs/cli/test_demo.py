@@ -44,7 +44,7 @@ def test_its_webhook_decides_its_pods_and_is_gone_at_the_end():
     shown = demo()
     assert (shown.returncode, shown.stderr) == (0, "")
     with contextlib.redirect_stdout(io.StringIO()) as stream:
-        _show(answers())
+        _show(answers(), serve=False)
     assert shown.stdout.endswith(stream.getvalue())
     (port,) = re.findall(r"https://localhost:(\d+)/mutate, with a CA", shown.stdout)
     assert not is_listening(port)
