@@ -84,19 +84,21 @@ def test_after_a_reboot_what_ran_has_vanished_whoever_has_its_number_now(attempt
 
 
 def taken_over_by(attempt, pid):
-    """A supervisor whose number another process has by now."""
-    attempt.start(job("true")).wait()
+    """A supervisor that has ended, and whose number another process has by now."""
     begun = attempt.folder / BEGUN
     begun.write_bytes(msgspec.json.encode(msgspec.json.decode(begun.read_bytes()) | {"pid": pid}))
 
 
 def test_a_number_that_another_process_has_by_now_is_not_taken_for_the_supervisor(attempt):
+    attempt.start(job("true")).wait()
     taken_over_by(attempt, os.getpid())
     (attempt.folder / "exit.json").unlink()
     assert why_lost(attempt) == "its supervisor was killed"
 
 
 def test_a_session_that_has_the_number_of_a_supervisor_by_now_is_left_alone(attempt):
+    attempt.start(job("true")).wait()
+    # Later than the supervisor by more than a tick of the kernel's clock.
     stranger = subprocess.Popen(["sleep", "1000"], start_new_session=True)
     taken_over_by(attempt, stranger.pid)
     assert attempt.sweep()
