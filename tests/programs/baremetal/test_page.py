@@ -25,7 +25,7 @@ def address_of(lab):
 
 
 def test_run_queues_serves_the_page_on_loopback_alone(lab):
-    assert "`machine run --page-port 9081`" in (ROOT / "docs/getting-started/bare-metal.md").read_text()
+    assert "`--page-port 9081`" in (ROOT / "docs/getting-started/bare-metal.md").read_text()
     lab.start("--queue", "half_gpu=0.5", "--page-port", "0")
     address = eventually(lambda: address_of(lab), "the page")
     port = int(re.search(r":(\d+)/$", address)[1])
