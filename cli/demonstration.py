@@ -155,7 +155,7 @@ def _cells(answer: DemoResult) -> tuple[str, ...]:
         each["resources"]["limits"] for each in answer.pod["spec"]["containers"] if each["name"] == container
     ]
     resources = ", ".join(f"{name}: {amount}" for name, amount in limits.items() if "gpu" in name)
-    shown = "(pod's name)" if container == answer.name else shortened(container, MAX_NAME)
+    shown = "like pod" if container == answer.name else shortened(container, MAX_NAME)
     return (*named, "injected", shown, resources, annotations.get(MEMORY_MIB, "-"))
 
 
