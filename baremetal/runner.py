@@ -64,7 +64,7 @@ class Runner:
         """Take over what runs since before, and find out what became of the rest."""
         self._store.write_machine(self._machine)
         for task in self._store.running():
-            # The driver may have numbered the cards anew.
+            # The driver may number the cards otherwise by now.
             indices = tuple(card.index for card in self._machine.cards if card.uuid in task.gpus)
             self._running[task.number] = self._store.update(task.number, indices=indices) or task
 

@@ -119,7 +119,9 @@ class ClaimTemplates:
             known.used = self._clock()
             return None if known.spec == spec else _somebody_elses(key)
         if key not in self._making:
-            if sum(key[0] == each for each, _ in self._known.keys() | self._making) >= MAX_IN_NAMESPACE:
+            # Joined into one set, they would be a copy of the templates of the whole cluster.
+            new = [each for each in self._making if each not in self._known]
+            if sum(key[0] == each for keys in (self._known, new) for each, _ in keys) >= MAX_IN_NAMESPACE:
                 return (
                     f"pods of namespace {key[0]} asked for {MAX_IN_NAMESPACE} different shares: use one of"
                     " these amounts, try again in two minutes, or delete pods that wait"
