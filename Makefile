@@ -1,8 +1,9 @@
-# Every target creates .venv from the hashed lock files: `make demo` with what the product runs, `make test` with what
-# tests it, the others with all. Python compiles only the modules that it loads.
+# Every target creates .venv from the hashed lock files: `make demo` with what the demo loads, then with what else the
+# product runs; `make test` with what tests it, the others with all. Python compiles only the modules that it loads.
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
+SHOWABLE := .venv/showable
 RUNNABLE := .venv/runnable
 TESTABLE := .venv/testable
 READY := .venv/ready
@@ -13,10 +14,14 @@ BENCHES := handler webhook rotation placement regimes controller cluster
 help: ## List all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
-$(RUNNABLE): requirements/runtime.txt requirements/editable.txt pyproject.toml
+$(SHOWABLE): requirements/demo.txt requirements/editable.txt pyproject.toml
 	$(PYTHON) -m venv --clear .venv
-	$(INSTALL) --no-compile --require-hashes --no-deps -r requirements/runtime.txt -r requirements/editable.txt
+	$(INSTALL) --no-compile --require-hashes --no-deps -r requirements/demo.txt -r requirements/editable.txt
 	$(INSTALL) --no-index --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(RUNNABLE): $(SHOWABLE) requirements/runtime.txt
+	$(INSTALL) --no-compile --require-hashes --no-deps -r requirements/runtime.txt
 	touch $@
 
 $(TESTABLE): $(RUNNABLE) requirements/test.txt
@@ -27,8 +32,10 @@ $(READY): $(TESTABLE) requirements/dev.txt
 	$(INSTALL) --no-compile --require-hashes --no-deps -r requirements/dev.txt
 	touch $@
 
-demo: $(RUNNABLE) ## See a labelled pod become a half-GPU pod, over TLS, in one command
+demo: $(SHOWABLE) ## See a labelled pod become a half-GPU pod, over TLS, in one command
 	$(BIN)/fraction-injector demo
+	@test -e $(RUNNABLE) || echo "  Installing what the commands for a cluster and for one machine need ..."
+	@$(MAKE) --no-print-directory --silent $(RUNNABLE)
 
 # Processes start: none compiles the product again, also where the environment forbids to write bytecode.
 test test-cluster test-nodes test-long test-oldest: export PYTHONDONTWRITEBYTECODE =
@@ -123,6 +130,7 @@ references: $(READY) ## Write the reviewed tags and digests of images and action
 
 lock: $(READY) ## Compile the lock files from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements/runtime.txt pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -c requirements/runtime.txt --group pyproject.toml:demo -o requirements/demo.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -c requirements/runtime.txt --group dev -o requirements/dev.txt pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -c requirements/dev.txt --group pyproject.toml:test -o requirements/test.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -c requirements/dev.txt --group pyproject.toml:editable -o requirements/editable.txt

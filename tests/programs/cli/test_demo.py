@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -20,16 +21,47 @@ from tests.cli.commands.test_demo import answers
 from tests.cli.running import CHECKOUT, COMMAND, ENVIRONMENT
 
 
-def demo(*arguments):
+def demo(*arguments, **environment):
     return subprocess.run(
         [*COMMAND, "demo", *arguments],
         capture_output=True,
         text=True,
         cwd=CHECKOUT,
-        env=os.environ | ENVIRONMENT,
+        env=os.environ | ENVIRONMENT | environment,
         timeout=WAIT_S,
         check=False,
     )
+
+
+NOT_INSTALLED = """
+import sys
+
+class NotInstalled:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {modules}:
+            raise ModuleNotFoundError(f"{{name}} is not in requirements/demo.txt")
+
+sys.meta_path.insert(0, NotInstalled())
+"""
+
+
+def locked(name):
+    text = (CHECKOUT / "requirements" / f"{name}.txt").read_text()
+    return set(re.findall(r"^([a-z0-9-]+)==", text, re.MULTILINE))
+
+
+@pytest.fixture
+def first_packages(tmp_path):
+    """An environment in which only the packages can be imported that `make demo` installs first."""
+    later = locked("runtime") - locked("demo")
+    assert "kubernetes" in later
+    modules = {
+        module
+        for module, owners in packages_distributions().items()
+        if {owner.lower().replace("_", "-") for owner in owners} <= later
+    }
+    (tmp_path / "sitecustomize.py").write_text(NOT_INSTALLED.format(modules=modules))
+    return {"PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
 
 
 def is_listening(port):
@@ -40,8 +72,8 @@ def is_listening(port):
         return False
 
 
-def test_its_webhook_decides_its_pods_and_is_gone_at_the_end():
-    shown = demo()
+def test_its_webhook_decides_its_pods_and_is_gone_at_the_end(first_packages):
+    shown = demo(**first_packages)
     assert (shown.returncode, shown.stderr) == (0, "")
     with contextlib.redirect_stdout(io.StringIO()) as stream:
         _show(answers(), serve=False)
