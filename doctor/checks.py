@@ -20,12 +20,14 @@ class Check:
     """Printed if the check yields nothing; empty prints nothing."""
     in_brief: bool = False
     """Whether it tells by itself that an installation works, without Secrets."""
+    of_nodes: bool = False
+    """Whether it tells something before there is an installation."""
 
 
 CHECKS: Sequence[Check] = (
-    Check("shape", agents.shape, "no node has labels of NVIDIA's GPU operator"),
-    Check("nodes", agents.nodes, "nodes with GPUs are there"),
-    Check("usable", agents.usable, "nodes with GPUs are ready"),
+    Check("shape", agents.shape, "no node has labels of NVIDIA's GPU operator", of_nodes=True),
+    Check("nodes", agents.nodes, "nodes with GPUs are there", of_nodes=True),
+    Check("usable", agents.usable, "nodes with GPUs are ready", of_nodes=True),
     Check("agents", agents.agent_set, "the agent's DaemonSet has all its pods", in_brief=True),
     Check("agent-pods", agents.agent_pods, "no pod of the agent waits"),
     Check("paused", agents.paused, "no agent is paused by the GPU operator"),
@@ -52,10 +54,13 @@ CHECKS: Sequence[Check] = (
     Check("uninjected", admission.uninjected, "every pod that asked for a share was injected"),
     Check("trial", admission.trial, "", in_brief=True),
 )
+INSTALLED = Check("installed", installation.installed, "")
 
 
 def run_checks(seen: Seen, checks: Iterable[Check] = CHECKS) -> list[ReportLine]:
-    """Return the lines of all checks."""
+    """Return the lines of all checks; without an installation, those of the nodes, and that there is none."""
+    if installation.is_missing(seen):
+        checks = [*(check for check in checks if check.of_nodes), INSTALLED]
     return [line for check in checks for line in lines_of(check.name, _run(check, seen))]
 
 

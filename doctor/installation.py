@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from certs.values import LeafFacts, format_time
 from doctor.finding import CERTIFICATES_ADVICE, Diagnosis
-from doctor.seen import Seen, StoredPolicies, known
+from doctor.seen import NotRead, Read, Seen, StoredPolicies, known
 from kube.names import API_VERSION
 
 if TYPE_CHECKING:
@@ -20,6 +20,18 @@ SOON = timedelta(days=7)
 """Certificates are renewed long before."""
 LATE_SECONDS = 30.0
 """Tolerance of the times in a Lease: the clock of this machine may be some seconds off."""
+
+
+def is_missing(seen: Seen) -> bool:
+    """Whether nothing of the installation is there: every other check would fail for this one reason."""
+    read = (seen.webhook, seen.lease, seen.agents)
+    return all(each == Read(None) for each in read) and isinstance(seen.policies, NotRead)
+
+
+def installed(seen: Seen) -> Iterator[Diagnosis]:
+    """The chart is installed."""
+    what = f"{seen.name} is not installed in namespace {seen.namespace}"
+    yield Diagnosis("failed", what, "run helm install, or name the installation: --release NAMESPACE/NAME")
 
 
 def crds(seen: Seen) -> Iterator[Diagnosis]:

@@ -25,3 +25,14 @@ def test_a_check_without_the_right_says_which_and_the_others_go_on():
 def test_what_was_found_before_something_could_not_be_read_is_shown():
     found = lines("bindings", lock_bindings=tuple(map(binding, LOCK[1:])), accounts=NotRead("no accounts"))
     assert [level for level, _ in found] == ["failed", "skipped"]
+
+
+def test_without_an_installation_there_is_one_line_beside_those_of_nodes():
+    policies = NotRead("ConfigMap does not exist", "failed")
+    found = run_checks(seen(webhook=None, lease=None, agents=None, policies=policies, endpoints=()))
+    assert [line.check for line in found] == ["shape", "nodes", "usable", "installed"]
+    assert found[-1].text == (
+        "fraction-injector is not installed in namespace gpu-fraction-injector"
+        " -- run helm install, or name the installation: --release NAMESPACE/NAME"
+    )
+    assert len(run_checks(seen(webhook=None, lease=None, policies=policies))) > len(CHECKS) / 2
