@@ -8,13 +8,10 @@ from kube.names import QUOTA_GATE
 from testbed.process import eventually
 from tests.cli.running import run
 from tests.control_plane import test_claims_of_shares
-from tests.control_plane.test_claims_of_shares import COUNTS_CAPACITY, POLICY, allocated, create, running
+from tests.control_plane.test_claims_of_shares import POLICY, allocated, create, running
 
 device_class, offer = test_claims_of_shares.device_class, test_claims_of_shares.offer
-
-pytestmark = pytest.mark.skipif(
-    not COUNTS_CAPACITY, reason="this Kubernetes has DRAConsumableCapacity only behind a gate"
-)
+pytestmark = test_claims_of_shares.pytestmark
 
 
 @pytest.fixture
