@@ -27,21 +27,20 @@ def control_plane(control_plane, tmp_path):
     """The session's, through another API server whose gate is off until `turn_on` starts it again."""
     home, etcd, name = control_plane.home, control_plane.etcd_url, "apiserver-without-gate"
     gated = copy.copy(control_plane)
-    process, gated.url = components.start_apiserver(home, etcd, name, f"--feature-gates={GATE}=false")
-    processes, gated.kubeconfig = [process], tmp_path / "kubeconfig-without-gate"
+    gated.process, gated.url = components.start_apiserver(home, etcd, name, f"--feature-gates={GATE}=false")
+    gated.kubeconfig, port = tmp_path / "kubeconfig-without-gate", int(gated.url.rpartition(":")[2])
     components.write_kubeconfig(home, gated.url, gated.kubeconfig)
 
     def turn_on():
-        processes.pop().stop()
-        port = int(gated.url.rpartition(":")[2])
+        gated.process.stop()
         arguments = components.apiserver_arguments(home, etcd, port)
-        processes.append(home.start("kube-apiserver", *arguments, name=name))
+        gated.process = home.start("kube-apiserver", *arguments, name=name)
         eventually(gated.api.ready, "the API server is back")
 
     gated.turn_on = turn_on
     with Api(gated.url, str(home.ca_file), ADMIN_TOKEN) as gated.api:
         yield gated
-    processes.pop().stop()
+    gated.process.stop()
 
 
 @pytest.mark.usefixtures("device_class")
@@ -53,7 +52,7 @@ async def test_no_share_is_given_while_the_gate_is_off_and_all_name_it_until_it_
 
     def denial():
         with pytest.raises(ApiError) as refused:
-            control_plane.api.create(labelled_pod("early"), namespace)
+            control_plane.api.create(labelled_pod("pod"), namespace)
         return f"its feature gate {GATE} is off" in str(refused.value)
 
     def advice():
@@ -69,6 +68,6 @@ async def test_no_share_is_given_while_the_gate_is_off_and_all_name_it_until_it_
         assert templates(control_plane, namespace) == []
         control_plane.turn_on()
         await until_says(process, None)
-        await asyncio.to_thread(create, control_plane, namespace, ["late"])
+        await asyncio.to_thread(create, control_plane, namespace, ["pod"])
         held = lambda: allocated(control_plane, namespace) == [(NODE, "gpu-0", "gpu", "125k")]  # noqa: E731
         await asyncio.to_thread(eventually, held, "the pod has an eighth")
