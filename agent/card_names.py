@@ -12,6 +12,8 @@ from agent.driver_limits import LimitHook
 from agent.files import Files, stamps_of
 from agent.gpu import Gpu
 
+_ADVICE = "set agent.driverRoot in the chart's values, or run nvidia-ctk cdi generate on the node"
+
 
 class CardNames:
     """CDI devices of cards, by UUID."""
@@ -43,13 +45,16 @@ class CardNames:
             self._found, self._files = card_devices(map(Path, self._dirs)), files
 
 
-def choose_names(found: CardDevices, gpus: Iterable[Gpu], dirs: Collection[str]) -> dict[str, str]:
+def choose_names(
+    found: CardDevices, gpus: Iterable[Gpu], dirs: Collection[str], advice: str = _ADVICE
+) -> dict[str, str]:
     """Choose a CDI device for each card: one with the hook for driver limits, else by UUID, else by index.
 
     Args:
         found: devices with their hooks, by kind and name.
         gpus: the cards.
         dirs: the folders, for the message.
+        advice: what to do where a card has none, for the message.
 
     Raises:
         CdiError: a card has none.
@@ -60,8 +65,7 @@ def choose_names(found: CardDevices, gpus: Iterable[Gpu], dirs: Collection[str])
         candidates = [each for each in known if each in found]
         if not candidates:
             raise CdiError(
-                f"no CDI specification in {', '.join(dirs)} names GPU {gpu.index} ({gpu.uuid}): set"
-                " agent.driverRoot in the chart's values, or run nvidia-ctk cdi generate"
+                f"no CDI specification in {', '.join(dirs)} names GPU {gpu.index} ({gpu.uuid}): {advice}"
             )
         names[gpu.uuid] = max(candidates, key=lambda each: found[each] is not None)
     return names

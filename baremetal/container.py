@@ -22,6 +22,7 @@ from baremetal.task import Task
 
 CDI_DIRS = ("/etc/cdi", "/var/run/cdi")
 """Where these read CDI specifications."""
+_ADVICE = "run `nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml` as root"
 
 
 class ContainerJobs:
@@ -38,7 +39,7 @@ class ContainerJobs:
     ) -> None:
         self._runtime = runtime
         self._limits = limits
-        self._card_names = choose_names(card_devices(map(Path, cdi_dirs)), cards, cdi_dirs)
+        self._card_names = choose_names(card_devices(map(Path, cdi_dirs)), cards, cdi_dirs, _ADVICE)
         self._slices = SliceSpecifications(Path(cdi_dirs[-1]), _with_library(limits, folder), str(folder))
         for card in cards:
             self._slices.write(card)

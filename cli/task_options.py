@@ -19,6 +19,8 @@ from policies.model.problems import quoted
 
 FOLLOW_SECONDS = 0.5
 """Between looks at a task that others run."""
+START_SECONDS = 2.0
+"""Until a runner that was just started holds its lock."""
 StateOption = Annotated[
     Path | None,
     typer.Option(
@@ -65,11 +67,14 @@ def add_task(store: TaskStore, submission: Submission) -> int:
 
 
 def is_running(folder: Path) -> bool:
-    """Whether a runner works in a folder."""
-    lock = NodeLock(folder.parent, LOCK)
+    """Whether a runner works in a folder; one that was just started gets time to load."""
+    lock, end = NodeLock(folder.parent, LOCK), time.monotonic() + START_SECONDS
     try:
-        return not lock.take()
+        while lock.take():
+            lock.release()
+            if time.monotonic() >= end:
+                return False
+            time.sleep(FOLLOW_SECONDS)
     except UntrustedError:
         return False
-    finally:
-        lock.release()
+    return True

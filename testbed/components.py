@@ -85,11 +85,13 @@ def start_etcd(home: Home) -> tuple[Process, str]:
     return process, f"http://127.0.0.1:{ports[0]}"
 
 
-def start_apiserver(home: Home, etcd_url: str, name: str = "kube-apiserver") -> tuple[Process, str]:
-    """Start an API server on an etcd, which others may share; return it and its URL."""
+def start_apiserver(
+    home: Home, etcd_url: str, name: str = "kube-apiserver", *more: str
+) -> tuple[Process, str]:
+    """Start an API server on an etcd, which others may share, with more options; return it and its URL."""
 
     def start(ports: list[int]) -> Process:
-        return home.start("kube-apiserver", *apiserver_arguments(home, etcd_url, ports[0]), name=name)
+        return home.start("kube-apiserver", *apiserver_arguments(home, etcd_url, ports[0]), *more, name=name)
 
     process, ports = start_on_free_ports(1, start, _api_ready(home), READY_S)
     return process, f"https://127.0.0.1:{ports[0]}"

@@ -17,7 +17,6 @@ from service.options import (
     StopDelay,
     TlsNames,
 )
-from webhook.placing.controller_wait import CONTROLLER_WAIT_SECONDS
 
 
 def _client_ca(file: str) -> bytes:
@@ -55,7 +54,8 @@ class WebhookOptions:
     controller_wait: Annotated[
         float,
         Flag("With --controller: seconds to stay unready until it has sent its nodes.", min=0, hidden=True),
-    ] = CONTROLLER_WAIT_SECONDS
+    ] = 20.0
+    """A new leader takes about 8 s to get the Lease of a dead one; then it must answer."""
     host: Host = LOOPBACK
     port: Annotated[int, Flag("TLS port; 0 takes a free one.", min=0, max=65535)] = 8443
     health_port: Annotated[

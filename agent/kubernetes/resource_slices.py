@@ -87,8 +87,9 @@ class ResourceSlices:
 
     def _is_current(self, found: dict[str, Any], devices: list[dict[str, Any]], count: int) -> bool:
         stored = without_times(found["spec"].get("devices", ()))
-        wanted = self._stored if devices == self._wanted else devices
-        if count != 1 or stored != wanted:
+        # Without shares no pod can run here: each look tries again whether the feature gate is on.
+        is_known = devices == self._wanted and _published(devices, self._stored or []).has_shares
+        if count != 1 or stored != (self._stored if is_known else devices):
             return False
         self._wanted, self._stored = devices, stored
         return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from cli.options import fail
 from cli.process_command import process_command
 from controller.options import ControllerOptions
 
@@ -13,7 +12,8 @@ def controller(options: ControllerOptions) -> None:
 
     Run two replicas: one leads, the other stands by. Stops on SIGTERM or Ctrl-C.
     """
-    # Here and not above: the other subcommands must start without the Kubernetes client.
+    # Here and not above: help does not wait for the Kubernetes client.
+    from cli.options import fail  # noqa: PLC0415
     from cluster.endpoint import NoApiServerError  # noqa: PLC0415
     from controller.process import run_controller  # noqa: PLC0415
     from service.http.serving import run  # noqa: PLC0415

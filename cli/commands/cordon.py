@@ -18,7 +18,6 @@ from cli.printing import say
 from kube.cordon import indices_of, written
 from kube.dra import DRIVER
 from kube.names import CORDON_ANNOTATION, RESOURCE_SLICES_PATH
-from ledger.from_kubernetes import slices_by_index
 from modes.resource_names import ONE_GPU_RESOURCE, ResourceNames
 
 if TYPE_CHECKING:
@@ -77,6 +76,7 @@ async def _write(
     """Change the node's cordoned GPUs, based on its current annotation, and return them."""
     # Here and not above: the other subcommands must start without the Kubernetes client.
     from cluster.kube_client import MERGE_PATCH, ApiError  # noqa: PLC0415
+    from ledger.from_kubernetes import slices_by_index  # noqa: PLC0415
 
     path, tries = f"/api/v1/nodes/{quote(node, safe='')}", 3
     while True:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from cli.options import fail, read_ledger, read_policies
 from cli.process_command import process_command
-from policies.model.problems import PolicyError
 from webhook.options import WebhookOptions
 
 
@@ -20,6 +18,8 @@ def webhook(options: WebhookOptions) -> None:
     curl --cacert ca.pem -H 'content-type: application/json' --data @review.json https://localhost:8443/mutate
     """
     # Here and not above: help does not wait for the server.
+    from cli.options import fail, read_ledger, read_policies  # noqa: PLC0415
+    from policies.model.problems import PolicyError  # noqa: PLC0415
     from service.http.serving import run  # noqa: PLC0415
     from service.log import configure_logging  # noqa: PLC0415
     from webhook.process import WebhookProcess  # noqa: PLC0415

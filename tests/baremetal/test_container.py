@@ -104,7 +104,7 @@ def test_an_image_that_does_not_limit_itself_to_the_share_is_refused(tmp_path, c
 
 
 def test_cards_without_a_cdi_device_are_refused_with_what_to_do(tmp_path):
-    with pytest.raises(CdiError, match="or run nvidia-ctk cdi generate"):
+    with pytest.raises(CdiError, match=r"names GPU 0 .*: run `nvidia-ctk cdi generate --output="):
         ContainerJobs("podman", limits_of(policy()), CARDS, tmp_path, [str(tmp_path)])
 
 

@@ -21,13 +21,11 @@ UNKNOWN = "offers no card yet", "no card has one of its models", "try again"
 POLICY = (
     "resources: {mode: dra}\nfractions: {'1': 8, '0.125': 1, '0.5': 4, '0.625': 5}\nmemory: {allowed: true}"
 )
-COUNTS_CAPACITY = UNDER_TEST.is_at_least("1.36")
-"""Whether claims of a part of a device's capacity need no feature gate."""
 
 __all__ = ["device_class", "offer"]
 
 pytestmark = pytest.mark.skipif(
-    not COUNTS_CAPACITY, reason="this Kubernetes has DRAConsumableCapacity only behind a gate"
+    not UNDER_TEST.is_at_least("1.36"), reason="this Kubernetes has DRAConsumableCapacity only behind a gate"
 )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import msgspec
 
 from kube.names import GPUS_ANNOTATION
@@ -11,7 +13,7 @@ from modes.memory_text import memory_mib, memory_rule
 from policies.model.effective import EffectivePolicy
 from policies.model.label_advice import fraction_on_gpus, label_advice, memory_problem
 from policies.model.pod_keys import misplaced_keys
-from webhook.admission.denial import Denial, Reason, cut_text
+from webhook.admission.denial import MESSAGE_LIMIT, Denial, Reason, cut_text
 from webhook.admission.pod import LABEL, MEMORY_LABEL, ObjectMeta
 
 MAX_SHOWN = 16
@@ -41,10 +43,13 @@ def asked_of(metadata: ObjectMeta | None) -> Asked | None:
 
 
 def refuse_misplaced_keys(metadata: ObjectMeta) -> Denial | None:
-    """Refuse the first of our labels and annotations that would have no effect."""
-    for kind, key, rule in misplaced_keys(metadata.labels or (), metadata.annotations or ()):
-        return Denial.of(Reason.KEY, f"{kind} {key} {rule}")
-    return None
+    """Refuse our labels and annotations that would have no effect; name the first two if they fit."""
+    misplaced = misplaced_keys(metadata.labels or (), metadata.annotations or ())
+    lines = [f"{kind} {key} {rule}" for kind, key, rule in islice(misplaced, 2)]
+    if not lines:
+        return None
+    both = "; ".join(lines)
+    return Denial.of(Reason.KEY, both if len(both) <= MESSAGE_LIMIT else lines[0])
 
 
 def wanted_share(

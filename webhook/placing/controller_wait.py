@@ -7,9 +7,6 @@ from collections.abc import Callable
 
 from service.log import get_logger
 
-CONTROLLER_WAIT_SECONDS = 20.0
-"""A new leader takes about 8 s to get the Lease of a dead one; then it must answer."""
-
 
 class ControllerWait:
     """A readiness condition: the nodes are known, or the wait is over.
@@ -22,7 +19,7 @@ class ControllerWait:
     def __init__(
         self,
         knows_nodes: Callable[[], bool],
-        seconds: float = CONTROLLER_WAIT_SECONDS,
+        seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._knows_nodes = knows_nodes

@@ -10,6 +10,7 @@ from agent.node_lock import NodeLock
 from baremetal.attempt import Attempt
 from baremetal.machine import Machine, Start
 from baremetal.store import LOCK, TASKS, StoreError, TaskStore, own_folder
+from cli import task_options
 from tests.baremetal.support.machine import cards, served, submission
 from tests.cli.running import run
 
@@ -17,6 +18,7 @@ from tests.cli.running import run
 @pytest.fixture
 def call(tmp_path, monkeypatch):
     monkeypatch.setenv("FRACTION_INJECTOR_STATE", str(tmp_path))
+    monkeypatch.setattr(task_options, "START_SECONDS", 0)
 
     def call(*arguments):
         result = run("machine", *arguments)
@@ -158,12 +160,15 @@ def test_the_ledger_shows_the_machine_as_one_node(call, store):
     assert [[share["name"] for share in gpu["shares"]] for gpu in node["gpus"]] == [[], ["1"], []]
 
 
-def test_doctor_checks_the_machine_and_fails_if_a_check_does(call, store, tmp_path):
+def test_doctor_fails_if_a_check_does_and_waits_for_a_runner_that_just_starts(
+    call, store, tmp_path, monkeypatch
+):
     store.write_machine(report("half"))
     code, output = call("doctor")
     assert (code, output.splitlines()[0][:7]) == (1, "failed ")
     lock = NodeLock(tmp_path, LOCK)
-    lock.take()
+    monkeypatch.setattr(task_options, "START_SECONDS", 60)
+    monkeypatch.setattr(time, "sleep", lambda _: lock.take())
     code, output = call("doctor", "--output", "json")
     assert (code, {line["level"] for line in json.loads(output)}) == (0, {"ok"})
     lock.release()

@@ -15,6 +15,7 @@ MISSPELLED = [
     ("fractions", "is unknown: did you mean the label clearml-injector/fraction?"),
     ("min-memory", "is unknown: did you mean the annotation clearml-injector/min-gpu-memory?"),
 ]
+MISPLACED = f"annotation {LABEL} has no effect as an annotation: write it as a label"
 KNOWN = "fraction, gpu-memory, container, containers, gpus, gpu-model, min-gpu-memory, compute"
 
 
@@ -32,9 +33,12 @@ def test_a_key_that_means_another_is_denied_with_what_was_meant(kind, name, rule
     assert (decided.code, decided.message) == ("key-unknown", f"{kind} {OURS}{name} {rule}")
 
 
-def test_an_unknown_key_is_denied_with_the_known_ones():
-    decided = decide(pod(metadata={"annotations": {OURS + "zone": "x"}}))
-    assert decided.message.endswith(f"remove it, or use one of {KNOWN}")
+def test_two_mistakes_are_named_in_one_line_or_the_first_with_the_known_keys_if_they_do_not_fit():
+    as_annotation = {"annotations": {LABEL: "0.500"}}
+    both = decide(pod(labels={OURS + "memory": "1Gi"}, metadata=as_annotation)).message
+    assert both.endswith(f"did you mean the label {OURS}gpu-memory?; {MISPLACED}")
+    one = decide(pod(labels={OURS + "zone": "x"}, metadata=as_annotation)).message
+    assert one.endswith(f"remove it, or use one of {KNOWN}")
     assert len(decide(pod(labels={OURS + "x" * 10**5: ""})).message) <= 200
 
 
