@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -42,9 +43,8 @@ def log_in() -> Any:
 
         return APIClient()
     except ImportError as error:
-        raise ClearmlError(
-            "--clearml needs the package clearml next to this program: pip install clearml"
-        ) from error
+        install = f"{sys.executable} -m pip install clearml"
+        raise ClearmlError(f"--clearml needs the package clearml next to this program: {install}") from error
     except Exception as error:
         raise ClearmlError(f"ClearML's server cannot be used: {_line(error)}") from error
 

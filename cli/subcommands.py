@@ -58,6 +58,8 @@ _PYDANTIC = {
     "greater than or equal to": "at least",
 }
 """Words of pydantic's messages, and ours."""
+OF_PROGRAMS = ("machine submit",)
+"""Subcommands whose options end where the command of another program begins."""
 PROCESSES = ("webhook", "controller", "agent")
 """Subcommands that run a process of the chart."""
 
@@ -97,14 +99,16 @@ class Subcommands(QuietGroup):
             return None
         if not self.first and name in GROUPS:
             return typer.main.get_command(_app(name, GROUPS[name], OfMachine))
-        place, line = SUBCOMMANDS[f"{self.first} {name}".strip()]
+        full_name = f"{self.first} {name}".strip()
+        place, line = SUBCOMMANDS[full_name]
         module, _, attribute = place.partition(":")
         found = getattr(import_module(f"cli.commands.{module}"), attribute)
         parent = _app(NAME, ABOUT, QuietGroup)
         if isinstance(found, typer.Typer):
             parent.add_typer(found, name=name, cls=QuietGroup, short_help=line)
         else:
-            parent.command(name, short_help=line)(found)
+            settings = {"allow_interspersed_args": full_name not in OF_PROGRAMS}
+            parent.command(name, short_help=line, context_settings=settings)(found)
         return typer.main.get_group(parent).commands[name]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 as above

@@ -63,7 +63,7 @@ def logs(
     store, folder = open_store(state)
     offset, attempt = 0, 0
     task = _known(store, number)
-    if follow and task.state == "waiting":
+    if task.state == "waiting":
         turn = f"for its turn in queue {task.submission.queue}"
         say(
             f"task {number} waits {turn if is_running(folder) else 'until `machine run` is started'}",

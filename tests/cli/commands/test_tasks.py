@@ -50,7 +50,7 @@ def test_a_task_that_is_submitted_runs_in_this_folder_with_these_variables(
 ):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MINE", "1")
-    submitted = call("submit", "--queue", "half", "--priority", "2", "--", "python", "train.py", "--lr", "1")
+    submitted = call("submit", "--queue", "half", "--priority", "2", "python", "train.py", "--lr", "1")
     assert submitted == (0, "1\nit waits until `machine run` is started\n")
     said = store.task(1).submission
     assert (said.queue, said.folder, said.env["MINE"], said.priority) == ("half", str(tmp_path), "1", 2)
@@ -119,10 +119,11 @@ def test_the_log_of_the_latest_attempt_is_printed_as_it_is_with_the_note_behind_
     assert call("logs", "--follow", "1") == (0, "one\ntwotask 1: why\n")
 
 
-def test_who_follows_the_log_of_a_task_that_waits_is_told_so(call, store, monkeypatch):
+@pytest.mark.parametrize("options", [(), ("-f",)])
+def test_who_reads_the_log_of_a_task_that_waits_is_told_so(call, store, monkeypatch, options):
     store.submit(submission("half"), 1.0)
     monkeypatch.setattr(time, "sleep", lambda _: store.cancel(1, 2.0))
-    assert call("logs", "-f", "1") == (0, "task 1 waits until `machine run` is started\n")
+    assert call("logs", *options, "1") == (0, "task 1 waits until `machine run` is started\n")
 
 
 def test_cancelling_a_waiting_task_ends_it_and_a_running_one_is_for_the_runner(call, store):
