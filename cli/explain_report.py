@@ -14,6 +14,7 @@ from cli.manifests import ManifestError, read_objects
 from cli.pod_diff import changed_lines, yaml_lines
 from cli.printing import say, say_in
 from kube.names import MEMORY_MIB_ANNOTATION
+from kube.quantity import whole
 from kube.reasons import Reason
 from modes.instance import Instance
 from policies.model.problems import printable
@@ -78,11 +79,8 @@ def _details(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
         yield f"container {facts['container']}: claim of template {facts['claim']['template']}{memory}:"
         yield from (f"  {line}" for line in yaml_lines(facts["claim"]["spec"]["spec"]))
         return
-    limited = _by_agent(explanation) if by_agent else ""
-    number = facts["slices"]
-    share = f"{number} slice{'' if number == 1 else 's'} of GPU {_index(facts['index'])}{memory}{limited}"
-    yield f"container {facts['container']}: {share}"
-    yield from _parts(explanation, facts)
+    yield f"container {facts['container']}: {_slices(explanation, facts, memory, by_agent=by_agent)}"
+    yield from _parts(explanation, facts, by_agent=by_agent)
 
 
 def _answer(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
@@ -107,14 +105,26 @@ def _gpus(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
         yield "a node has room for it now"
 
 
-def _by_agent(explanation: Explanation) -> str:
-    """Return the agent's limit for a share of such a card: that of its slices, whatever was requested."""
+def _slices(explanation: Explanation, facts: dict[str, Any], memory: str, *, by_agent: bool) -> str:
+    """Describe the slices of a pod: equal ones of each of several GPUs, or those of all its containers."""
+    number, index, is_divided = facts["slices"], facts["index"], "," in facts["container"]
+    limited = ""
+    if not is_divided:
+        number //= len(index) if isinstance(index, list) else 1
+        limited = _by_agent(explanation, number) if by_agent else ""
+    of, each = ("of each of GPU", " each") if number < facts["slices"] else ("of GPU", "")
+    memory += each if memory else ""
+    rule = ": the size of the slices on such a card" if limited else ""
+    return f"{number} slice{'' if number == 1 else 's'} {of} {_index(index)}{memory}{limited}{rule}"
+
+
+def _by_agent(explanation: Explanation, slices: int) -> str:
+    """Return the agent's limit for slices of such a card, whatever MiB were requested; empty if not known."""
     injection, policy = explanation.outcome.injection, explanation.outcome.policy
-    if injection is None or policy is None or "," in injection.container or not injection.placement.gpu_mib:
+    if injection is None or policy is None or not injection.placement.gpu_mib:
         return ""
-    slices = injection.slices // max(1, len(injection.placement.indices))
     mib = injection.placement.gpu_mib * slices // policy.slices_per_gpu - policy.reserve_mib
-    return f", limited to {mib} MiB by the agent: the size of the slices on such a card"
+    return f", limited to {mib} MiB by the agent"
 
 
 def _operations(explanation: Explanation) -> Iterator[str]:
@@ -123,7 +133,7 @@ def _operations(explanation: Explanation) -> Iterator[str]:
         yield f"{operation['op']:7} {operation['path']}{value}"
 
 
-def _parts(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
+def _parts(explanation: Explanation, facts: dict[str, Any], *, by_agent: bool) -> Iterator[str]:
     """Yield the part of each of several containers, in the order of the pod's annotation."""
     names, policy = facts["container"].split(","), explanation.outcome.policy
     if len(names) == 1 or policy is None:
@@ -135,11 +145,14 @@ def _parts(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
     for name, mib in zip_longest(names, said.split(",") if said else ()):
         kinds = {resource: policy.mode.kinds[resource] for resource in limits[name]}
         amounts = [
-            f"{limits[name][resource]} of {resource}"
+            (limits[name][resource], resource)
             for resource, kind in kinds.items()
             if kind is not None and (kind.is_index or kind.is_pool)
         ]
-        yield f"  {name}: {', '.join(amounts)}{f', {mib} MiB' if mib else ''}"
+        limit = f", {mib} MiB" if mib else ""
+        if by_agent:
+            limit = _by_agent(explanation, sum(whole(amount) for amount, _ in amounts))
+        yield f"  {name}: {', '.join(f'{amount} of {resource}' for amount, resource in amounts)}{limit}"
 
 
 def _instance(instance: Instance, facts: dict[str, Any]) -> str:
@@ -173,4 +186,5 @@ def _replicas(facts: dict[str, Any]) -> Iterator[str]:
 def _index(index: int | list[int] | None) -> str:
     if index is None:
         return "any (pooled)"
-    return str(index) if isinstance(index, int) else ", ".join(map(str, index))
+    *first, last = [index] if isinstance(index, int) else index
+    return f"{', '.join(map(str, first))} and {last}" if first else str(last)

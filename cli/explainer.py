@@ -263,6 +263,7 @@ def review_of(found: dict[str, Any], *, uid: str = NO_UID, dry_run: bool = True)
     metadata = found.get("metadata") or {}
     group, _, version = found.get("apiVersion", "v1").rpartition("/")
     plural = {"Pod": "pods", "Job": "jobs"}[found["kind"]]
+    start = metadata.get("generateName")
     return {
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",
@@ -270,7 +271,7 @@ def review_of(found: dict[str, Any], *, uid: str = NO_UID, dry_run: bool = True)
             "uid": uid,
             "kind": {"group": group, "version": version, "kind": found["kind"]},
             "resource": {"group": group, "version": version, "resource": plural},
-            "name": metadata.get("name") or metadata.get("generateName") or "",
+            "name": metadata.get("name") or (f"{start}*" if start else ""),
             "namespace": metadata.get("namespace") or "default",
             "operation": "CREATE",
             "dryRun": dry_run,

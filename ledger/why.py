@@ -192,7 +192,9 @@ def _asked(pod: PodSummary, names: ResourceNames) -> str:
     label = f'{pod.label} "{quoted(pod.asked)}"'
     if pod.policy is None:
         return f"{title} has the label {label}, but was never injected. It {has}."
-    limit = f", limited to {quoted(pod.memory_mib)} MiB" if pod.memory_mib else ""
+    mib = pod.memory_mib or ""
+    each = " each" if len(fact.takes) > 1 and "," not in mib else ""
+    limit = f", limited to {quoted(mib)} MiB{each}" if mib else ""
     if pod.by_agent:
         limit = ", limited by its node's agent to the MiB of these slices on the card"
     return f'{title} requested {label}. Policy "{quoted(pod.policy)}" gives it {given}{limit}.'

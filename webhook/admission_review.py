@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import msgspec
@@ -56,6 +57,7 @@ class _Labelled(msgspec.Struct, gc=False):
 _review = msgspec.json.Decoder(_Review)
 _pod, _job = msgspec.json.Decoder(Pod), msgspec.json.Decoder(Job)
 _labels_only = msgspec.json.Decoder(_Labelled)
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _encode = msgspec.json.Encoder().encode
 MAX_API_VERSION = 63
 """Maximum characters; the reply repeats it."""
@@ -101,7 +103,21 @@ def _object(header: _Header, too_large: Denial | None) -> Pod | Job | Denial | N
     try:
         return (_job if header.resource.resource == "jobs" else _pod).decode(header.object)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return None if _labels_of(header.object).keys().isdisjoint(ASKING_LABELS) else unreadable(error)
+        if _labels_of(header.object).keys().isdisjoint(ASKING_LABELS):
+            return None
+        return _unquoted(header.object) or unreadable(error)
+
+
+def _unquoted(found: msgspec.Raw) -> Denial | None:
+    """Name the first label or annotation that is no text, as YAML reads 0.500 without quotes."""
+    with contextlib.suppress(KeyError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        metadata = _members.decode(_members.decode(found)["metadata"])
+        for kind in ("label", "annotation"):
+            for name, value in _members.decode(metadata.get(f"{kind}s", b"{}")).items():
+                if not (text := bytes(value).decode()).startswith('"'):
+                    rule = f"{kind} {name} is {text}, which is not text: write the value in quotes"
+                    return Denial.of(Reason.UNREADABLE, rule)
+    return None
 
 
 def _only_queue(labels: dict[str, msgspec.Raw]) -> Pod:

@@ -58,7 +58,7 @@ def gpu_operator_values(
     ] = False,
     agent: Annotated[
         bool,
-        typer.Option("--agent", help="The chart's agent offers the GPUs of nodes that opt in by a label."),
+        typer.Option("--agent", help="The node agent offers the GPUs of nodes that opt in by a label."),
     ] = False,
     policies: PoliciesOption = DEFAULT_POLICIES,
 ) -> None:

@@ -70,7 +70,7 @@ class ResourcesPart(Part):
     """How a share is written into the pod's limits."""
 
     mode: Annotated[ModeName, BeforeValidator(_known_mode), WithJsonSchema(_MODES)] = Field(default=AUTO)
-    """`auto`: `dra` where the chart's agent offers shares of cards, else `per-gpu`; \
+    """`auto`: `dra` where the node agent offers shares of cards, else `per-gpu`; \
 `per-gpu`: the GPU's index is part of the name; `pooled`: one name, the kubelet chooses the GPUs; \
 `mig`: one MIG instance, the smallest that holds the share (docs/operating/mig.md); `dra`: a ResourceClaim, \
 the scheduler chooses the card (docs/operating/dra.md)."""

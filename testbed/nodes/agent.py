@@ -153,7 +153,7 @@ case "$1" in {limit_hook.NAME}) exec {limit} "$@";; *) exec {self._hook}.real "$
         return self._toolkit / "nvidia-cdi-hook"
 
     def show_folder(self) -> None:
-        """Mount driver, toolkit and folder where the chart's agent looks; to be done after each boot."""
+        """Mount driver, toolkit and folder where the node agent looks; to be done after each boot."""
         folder = self._sandbox.folder
         upper, work = folder / "usr" / "upper", folder / "usr" / "work"
         for made in (upper, work):

@@ -98,6 +98,7 @@ def test_without_the_ledger_the_scheduler_is_quoted():
         ({"lacks_slices": False}, "The scheduler has not tried to place it yet"),
         ({"lacks_slices": False, "scheduler_says": "1 Insufficient cpu"}, "reports: 1 Insufficient cpu. Fix"),
         ({"gates": ("kueue.x-k8s.io/admission",)}, "Kueue removes its gate when the queue has quota: see"),
+        ({"fact": of_fact(takes=((0, 4), (1, 4)))}, "and 4 slices of GPU 1, limited to 40960 MiB each."),
         ({"memory_mib": None, "by_agent": True}, "limited by its node's agent to the MiB of these slices"),
         ({"free": FreeNodes(not_compared=True)}, "or tolerations are too long to compare with all nodes"),
         ({"is_terminating": True}, "being deleted"),

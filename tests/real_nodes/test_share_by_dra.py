@@ -1,6 +1,6 @@
 """Mode dra from the label to the limit: webhook, controller and agent of the chart, on cards of 40 and 80 GB.
 
-Its cluster is one of its own: a node whose GPUs only the chart's agent offers, by DRA.
+Its cluster is one of its own: a node whose GPUs only the node agent offers, by DRA.
 """
 
 import json
@@ -39,7 +39,7 @@ SIZES = {"/dev/nvidia0": 40960, "/dev/nvidia1": 81920}
 
 @pytest.fixture(scope="module")
 def cluster(possible, image, say: Say, pytestconfig: pytest.Config) -> Iterator[RealCluster]:
-    """A node on which the chart's agent finds two cards."""
+    """A node on which the node agent finds two cards."""
     with agent_cluster(say, pytestconfig, GPUS, image, by_dra=True) as cluster:
         cluster.create_namespace(WORK)
         yield cluster

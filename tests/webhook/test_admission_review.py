@@ -45,8 +45,6 @@ def test_what_carries_no_label_is_allowed_whatever_is_in_it(found):
 @pytest.mark.parametrize(
     ("found", "what"),
     [
-        ({"metadata": {"labels": {LABEL: 0.5}}}, "Expected `str`, got `float` - at `metadata.labels[...]`"),
-        ({"metadata": {"labels": {LABEL: None}}}, "Expected `str`, got `null` - at `metadata.labels[...]`"),
         ({"metadata": LABELLED, "spec": []}, "Expected `object | null`, got `array` - at `spec`"),
         ({"metadata": LABELLED, "spec": NAMELESS}, "Object missing required field `name` - at `spec.cont"),
     ],
@@ -56,6 +54,19 @@ def test_a_labelled_object_of_wrong_types_is_denied(found, what):
     assert (decided.allowed, decided.code) == (False, "unreadable-object")
     assert decided.message.startswith(f"the labelled object cannot be read: {what}")
     assert decided.message.endswith("; fix that field")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "what"),
+    [
+        ({"labels": {LABEL: 0.5}}, f"label {LABEL} is 0.5"),
+        ({"labels": {LABEL: None}, "annotations": []}, f"label {LABEL} is null"),
+        ({**LABELLED, "annotations": {"clearml-injector/gpus": 2}}, "annotation clearml-injector/gpus is 2"),
+    ],
+)
+def test_a_label_or_annotation_without_quotes_is_named_with_its_value(metadata, what):
+    message = decide({"metadata": metadata}).message
+    assert message == f"{what}, which is not text: write the value in quotes"
 
 
 @pytest.mark.parametrize("number", [b"1e400", b"-1e999", b"0.5", b"[[1e400]]"])

@@ -99,6 +99,20 @@ def test_a_share_that_an_agent_limits_is_said_with_the_mib_of_its_slices(tmp_pat
     assert f"2 slices of GPU {gpu}, limited to 6045 MiB by the agent: the size of the slices on" in out
 
 
+def test_of_equal_shares_of_several_gpus_it_is_said_what_each_one_has():
+    out = explain("-", text=as_yaml(pod(metadata={"annotations": {"clearml-injector/gpus": "2"}}))).stdout
+    assert "container train: 4 slices of each of GPU 0 and 1, 40960 MiB each\n" in out
+
+
+def test_the_agents_limit_of_each_of_several_containers_is_said(tmp_path):
+    write(tmp_path, default="kind: Policy\nname: default\nlimits: {from: agent}\n")
+    parts = {"annotations": {"clearml-injector/containers": "train=0.500,eval=0.250"}}
+    found = pod(fraction="0.750", metadata=parts, containers=[container("train"), container("eval")])
+    out = explain("-", "--policies", tmp_path, text=as_yaml(found)).stdout
+    assert "    train: 4 of nvidia.com/gpu-0, limited to 11514 MiB by the agent\n" in out
+    assert "    eval: 2 of nvidia.com/gpu-0, limited to 5757 MiB by the agent\n" in out
+
+
 def test_a_pod_of_a_queue_that_gives_no_share_shows_what_is_taken_out(tmp_path):
     queues = "kind: Queues\nqueues:\n  services: {share: none}\n"
     write(tmp_path, default="kind: Policy\nname: default\n", queues=queues)
