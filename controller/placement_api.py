@@ -64,7 +64,9 @@ _NO_TEMPLATES = (
 )
 CLAIM_SECONDS = 0.1
 """How long a batch waits for the templates of its claims: other pods' requests wait for the same reply."""
-_NOT_LISTED = "the controller has not listed the ResourceSlices yet: try again; if this stays, ask the admin"
+_NOT_LISTED = (
+    "the controller has not listed ResourceSlices and claims yet: try again; if this stays, ask the admin"
+)
 _NOT_MADE = "the API server has not stored the claim's template yet: try again"
 _BEAT = b": beat\n\n"
 
@@ -176,11 +178,14 @@ class ControllerApi:
         """Decide a request for a claim; the claim's template is made meanwhile, if the pod is no dry run."""
         if self._templates is None:
             return Answered(refused=_NO_TEMPLATES)
-        is_counted = bool(request.accounting.quotas) or needs_cards(request)
-        if is_counted and not self._state.offers_listed.is_set():
+        accounting, prefer = request.accounting, request.demands.prefer
+        is_counted = bool(accounting.quotas or prefer) or needs_cards(request)
+        is_listed = self._state.offers_listed.is_set() and (not prefer or self._state.claims_listed.is_set())
+        if is_counted and not is_listed:
             return Answered(pending=_NOT_LISTED)
         answer = self._place(request)
-        if answer.placement is None or request.accounting.reservation is None:
+        is_claim = answer.placement is not None and request.share.is_claim(answer.placement)
+        if answer.placement is None or not is_claim or accounting.reservation is None:
             return answer
         making = self._templates.ensure(request, answer.placement)
         return asyncio.ensure_future(self._with_template(answer.placement, making))

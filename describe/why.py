@@ -16,7 +16,6 @@ from cluster.object_reader import StoredObject
 from controller.pods.pending_pod import StoredPod
 from controller.pods.pod_claim import UNANSWERED, kinds_of, read_claim_of_pod
 from controller.pods.pod_findings import summary_of
-from controller.pods.room import refusals
 from controller.publish.gpu_ledger import gpu_ledgers, view_of
 from controller.watch.gpu_node import gpu_nodes
 from controller.watch.resources import SeenNode, SeenPod, nodes, pods
@@ -100,7 +99,12 @@ class WhyQuery:
             return claim
         if claim.state == "waiting" and claim.driver and not pod.gates:
             demands = stored.constraints
-            why_not = refusals(await self._nodes(demands), OwnDemands(demands))
+            own, known = OwnDemands(demands), await self._nodes(demands)
+
+            def why_not(name: str) -> str:
+                node = (known or {}).get(name)
+                return own.why_not(node.fact if node is not None else None) if known is not None else ""
+
             room = await read_room(self._api, claim, kinds_of(stored), why_not, self._note)
             return replace(claim, room=room)
         is_bound = pod.fact.node is not None

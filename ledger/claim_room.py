@@ -42,15 +42,15 @@ class ClaimAsk:
         is_size = mib == self.card_mib if self.card_mib is not None else mib >= least
         return is_size and mib >= kinds.min_mib and kinds.takes_model(model)
 
-    def has_room(self, use: CardUse) -> bool:
-        """Whether the amount is free on a card."""
+    def fit(self, use: CardUse) -> int:
+        """Return how many times the amount is free on a card."""
         if self.is_whole:
-            return not use.claims
+            return int(not use.claims)
         of_sizes = [share for least, share in self.shares if least <= use.card.mib]
         share = of_sizes[-1] if of_sizes else self.share
         if not share:
-            return use.free_mib >= self.memory_mib
-        return use.free_mib > 0 and use.claimed_share + share <= SHARES_OF_CARD
+            return use.free_mib // max(1, self.memory_mib)
+        return (SHARES_OF_CARD - use.claimed_share) // share if use.free_mib > 0 else 0
 
     def is_more(self, free: int, card_mib: int, other_free: int, other_mib: int) -> bool:
         """Whether so many free MiB of a card are more than those of another; of shares, the larger part."""
@@ -90,6 +90,8 @@ class ClaimRoom:
     more_left_out: int = 0
     claims_are_known: bool = True
     """Whether it is known what claims hold: if not, nothing says how much is free."""
+    fit: int = 0
+    """So many such claims have room together."""
 
     @property
     def has_room(self) -> bool:
@@ -129,11 +131,13 @@ class ClaimRoomSearch:
         tainted = [use.card for use in accepted if use.card.taint]
         left_out = [LeftOut(node, card.device, f"taint {card.taint}") for card in tainted]
         self._leave_out([LeftOut(node, "", why_not)] if why_not else left_out)
-        found, with_room = self.found, sum(map(self._asked.has_room, usable))
+        found, fit = self.found, sorted(map(self._asked.fit, usable), reverse=True)
+        with_room, count = sum(map(bool, fit)), self._asked.count
         found.cards += len(accepted)
         found.usable += len(usable)
         found.with_room += with_room
-        found.nodes_with_room += with_room >= self._asked.count
+        found.nodes_with_room += with_room >= count
+        found.fit += sum(fit[count - 1 :: count])
         for use in usable:
             if self._asked.is_more(use.free_mib, use.card.mib, found.most_free_mib, found.most_free_of):
                 found.most_free_mib, found.most_free_of = use.free_mib, use.card.mib

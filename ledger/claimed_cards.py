@@ -125,6 +125,8 @@ class ClaimedCards:
         self._nodes_of_pool: dict[tuple[str, str], Counter[str]] = {}
         self._kinds: Counter[tuple[str, CardKind, bool]] = Counter()
         """Cards by driver, kind, and whether claims may share them; also of slices that are out of date."""
+        self.version = 0
+        """A larger number after each change."""
         self._held: dict[CardKey, dict[PodKey, CardClaim]] = {}
         """The claims on each card, offered or not."""
 
@@ -143,6 +145,7 @@ class ClaimedCards:
         if self._slices.get(found.name) == found:
             return set()
         nodes = self.remove_slice(found.name)
+        self.version += 1
         if not found.cards or not self._has_room_for(found):
             return nodes
         self._slices[found.name] = found
@@ -163,6 +166,7 @@ class ClaimedCards:
         found = self._slices.pop(name, None)
         if found is None:
             return set()
+        self.version += 1
         self._kinds -= Counter(_kinds(found))
         if not found.node:
             return set()
@@ -181,6 +185,7 @@ class ClaimedCards:
         if self._claims.get(found.key) == found:
             return set()
         nodes = self.remove_claim(found.key)
+        self.version += 1
         if not found.parts or len(self._claims) >= self._max_claims:
             return nodes
         self._claims[found.key] = found
@@ -193,6 +198,7 @@ class ClaimedCards:
         found = self._claims.pop(key, None)
         if found is None:
             return set()
+        self.version += 1
         for card in {part.card for part in found.parts}:
             del self._held[card][key]
             if not self._held[card]:

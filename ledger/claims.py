@@ -1,15 +1,24 @@
-"""Which sizes of the offered cards the claim of a share may take; the scheduler chooses the card."""
+"""The claim of a share: which offered cards it may take, and whether it has room; the scheduler chooses."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 
-from ledger.claimed_cards import CardKind
+import msgspec
+
+from kube.dra import DRIVER, SHARES_OF_CARD
+from ledger.claim_room import ClaimAsk, ClaimRoom, room_of
+from ledger.claimed_cards import CardKind, ClaimedCards
+from ledger.own_demands import OwnDemands
 from ledger.placement.gpu_kinds import named_models
+from ledger.placement.node_index import NodeIndex
+from ledger.placement.waiting import PendingPods
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
-from modes.claim import are_large_enough, most_sizes, needs_sizes
+from modes.claim import ClaimedShare, amounts_by_size, are_large_enough, most_sizes, needs_sizes
 from modes.gpu_kinds import EVERY_KIND
+
+_MAX_KNOWN = 256
 
 
 def needs_cards(request: PlacementRequest) -> bool:
@@ -53,3 +62,56 @@ def claimed(request: PlacementRequest, cards: Mapping[CardKind, int]) -> Placeme
     frequent = sorted({*sizes} - smallest, key=lambda mib: (-known[mib], mib))[: most - len(smallest)]
     chosen = sorted({*smallest, *frequent})
     return Placement((), chosen[0] if share.writes_limits else 0, (), cards=tuple(chosen))
+
+
+def asked_of(claim: ClaimedShare) -> ClaimAsk:
+    """Return what the claim of a share asks for; parts that may be on two cards count as on one."""
+    fraction, amounts = claim.fraction, amounts_by_size(claim)
+    if fraction.is_whole:
+        return ClaimAsk(share=SHARES_OF_CARD, count=fraction.gpus)
+    size, amount = min(amounts.items())
+    if claim.driver != DRIVER:
+        return ClaimAsk(amount, card_mib=size or None, count=fraction.gpus)
+    if not fraction.mib:
+        return ClaimAsk(share=amount, count=fraction.gpus)
+    return ClaimAsk(fraction.mib, shares=tuple(sorted(amounts.items())), count=fraction.gpus)
+
+
+class ClaimOptions:
+    """The claims that pods can have, and whether the offered cards have room for them now."""
+
+    def __init__(self, cards: ClaimedCards, index: NodeIndex, pending: PendingPods) -> None:
+        self._cards, self._index, self._pending = cards, index, pending
+        self._known: dict[Hashable, ClaimRoom] = {}
+        """By kind of claim, until a card or a node changes."""
+        self._version = -1, -1
+
+    def options(self, request: PlacementRequest) -> list[Placement] | Unschedulable:
+        """Return the claim of a pod: there is one, and the scheduler chooses its card."""
+        share = request.share
+        found = claimed(request, self._cards.kinds(share.driver or "", whole=share.fraction.is_whole))
+        return found if isinstance(found, Unschedulable) else [found]
+
+    def wait(self, request: PlacementRequest, placement: Placement) -> int:
+        """Return 0 if cards have room for a pod's claim, and as much again for each that waits, else 1.
+
+        It is 2 if no card that the claim accepts is offered.
+        """
+        share, demands = request.share, request.demands
+        version = self._cards.version, self._index.generation
+        if version != self._version or len(self._known) >= _MAX_KNOWN:
+            self._known.clear()
+            self._version = version
+        claim = ClaimedShare(share.driver or "", share.fraction, placement.cards, demands.kinds)
+        key = claim, msgspec.json.encode(demands.constraints)
+        if key not in self._known:
+            self._known[key] = self._room_of(claim, OwnDemands(demands.constraints))
+        found = self._known[key]
+        has_room = found.fit > self._pending.claiming and not demands.is_gated
+        return 0 if has_room else 1 if found.cards else 2
+
+    def _room_of(self, claim: ClaimedShare, own: OwnDemands) -> ClaimRoom:
+        def why_not(node: str) -> str:
+            return own.why_not(self._index.fact(node))
+
+        return room_of(claim.driver, asked_of(claim), claim.kinds, self._cards, why_not)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from ledger.claims import claimed
 from ledger.ledger_writer import LedgerWriter
 from ledger.placement.expected_pods import ExpectedPods
 from ledger.placement_request import (
     AllocatedShare,
     AllocationResult,
     OverQuota,
-    Placement,
     PlacementRequest,
     PlacementResult,
     RequestedShare,
@@ -66,7 +64,7 @@ class Ledger(LedgerWriter):
         result = self._chosen(request) if stays is None else self._kept(request, stays)
         if not isinstance(result, AllocatedShare):
             return result
-        name = self._reservation_name(request, takes_room=bool(result.takes))
+        name = self._reservation_name(request, takes_room=bool(result.takes or request.demands.prefer))
         result = result.placed(reservation=name)
         if name is not None:
             self._reserve(request, result, now)
@@ -145,7 +143,7 @@ class Ledger(LedgerWriter):
 
     def _first_within(self, usage: QuotaUsage, request: PlacementRequest) -> AllocationResult:
         """The best place that exceeds no quota: how much a place counts depends on its kind of GPU."""
-        options = self._options(request)
+        options = self._choice.options(request)
         if isinstance(options, Unschedulable):
             return options
         refused: OverQuota | None = None
@@ -167,14 +165,6 @@ class Ledger(LedgerWriter):
         need, largest = self._need(request, allocated), self._largest_mib_for(request, allocated)
         found = (exceeded(quota, usage.of(quota), need, largest) for quota in quotas)
         return next((over for over in found if over is not None), None)
-
-    def _options(self, request: PlacementRequest) -> list[Placement] | Unschedulable:
-        """The placements that a pod can have, the best first; a claim has one, and the scheduler the rest."""
-        if not request.share.mode_type.is_claimed:
-            return self._choice.options(request)
-        share = request.share
-        found = claimed(request, self.cards.kinds(share.driver or "", whole=share.fraction.is_whole))
-        return found if isinstance(found, Unschedulable) else [found]
 
     def _largest_mib_for(self, request: PlacementRequest, allocated: AllocatedShare) -> int:
         # `assume` describes nodes without MIG instances.
@@ -208,7 +198,7 @@ class Ledger(LedgerWriter):
         """The reservation's name; None if none is requested.
 
         If the pod already names a reservation that does not exist (after a restart), that name is used, so
-        its annotation stays as it is. A claim takes no room: only a quota needs to know of it.
+        its annotation stays as it is. A claim takes no room: only quotas and `prefer` need to know of it.
         """
         accounting, former = request.accounting, request.demands.reservation
         if not (takes_room or accounting.quotas):

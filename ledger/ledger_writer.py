@@ -8,6 +8,7 @@ import msgspec
 
 from ledger.accounts import Claim, ClaimKey
 from ledger.claimed_cards import OfferedSlice
+from ledger.claims import ClaimOptions
 from ledger.gpu_memory import GpuMemory, cards_of, memory_of_pod
 from ledger.instance_worth import with_instance_worth
 from ledger.ledger_reader import LedgerReader
@@ -40,7 +41,8 @@ class LedgerWriter(LedgerReader):
         self._finder = CandidateFinder(self._node_index)
         self._expected: dict[int, ExpectedPods] = {}
         """By slices of a GPU."""
-        self._choice = Choice(self._node_index, self._finder, self._owners, self._kinds, self._pending)
+        claims = ClaimOptions(self.cards, self._node_index, self._pending)
+        self._choice = Choice(self._finder, self._owners, self._kinds, self._pending, claims)
         self.on_promise = on_promise
         """Called with the node (None: no node) of each reservation that begins or ends."""
 
@@ -216,7 +218,7 @@ class LedgerWriter(LedgerReader):
         node = claim.node or claim.promised_node
         if node is not None:
             self._node_index.take(node, key, claim)
-        elif _is_shown(claim):
+        else:
             self._pending.add(key, claim)
 
     def _remove_claim(self, key: ClaimKey, claim: Claim) -> None:
@@ -225,10 +227,5 @@ class LedgerWriter(LedgerReader):
         node = claim.node or claim.promised_node
         if node is not None:
             self._node_index.give_back(node, key)
-        elif _is_shown(claim):
-            self._pending.remove(key)
-
-
-def _is_shown(claim: Claim) -> bool:
-    """Whether a pod or reservation without a node is listed as waiting: it takes slices, or claims cards."""
-    return bool(claim.takes) or (bool(claim.claimed) and not claim.is_reserved)
+        else:
+            self._pending.remove(key, claim)

@@ -201,8 +201,18 @@ class RequestedShare(msgspec.Struct, frozen=True, gc=False):
     def as_instance(self, instance: Instance) -> RequestedShare:
         """Return the share as one MIG instance of this kind."""
         return msgspec.structs.replace(
-            self, fraction=ONE_INSTANCE, instance=instance, writes_limits=False, mode=INSTANCE_MODE, pool=""
+            self,
+            fraction=ONE_INSTANCE,
+            instance=instance,
+            writes_limits=False,
+            mode=INSTANCE_MODE,
+            pool="",
+            driver=None,
         )
+
+    def is_claim(self, placement: Placement) -> bool:
+        """Whether the pod gets a claim by a placement: in modes of claims, unless it gets an instance."""
+        return self.mode_type.is_claimed and placement.instance is None
 
     def allocated(self, placement: Placement) -> AllocatedShare:
         """Return the share that a pod gets by a placement.
@@ -210,7 +220,7 @@ class RequestedShare(msgspec.Struct, frozen=True, gc=False):
         Raises:
             ValueError: the placement does not match the share.
         """
-        if self.mode_type.is_claimed:
+        if self.is_claim(placement):
             return AllocatedShare(placement, self, (), (named_share(self.fraction, placement.cards),))
         share = self._resized(placement)
         return AllocatedShare(placement, share, _taken(share.fraction, placement))

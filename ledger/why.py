@@ -15,6 +15,7 @@ from kube.names import FRACTION_LABEL, GPU_MODEL_ANNOTATION, QUOTA_GATE
 from kube.other_constraints import chosen_without
 from ledger.free_nodes import MAX_NODES_NAMED, FreeNodes
 from ledger.instance_worth import has_instances
+from ledger.own_demands import OWN_DEMANDS
 from ledger.quoted_text import closed, quoted
 from ledger.why_claim import ShareClaim, held_by, request_of, waiting_claim
 from modes.facts import PodFact
@@ -22,7 +23,6 @@ from modes.resource_names import ResourceNames
 from modes.units import Gpu, Profile, Unit
 
 _INSTANCES = "MIG instances"
-OWN_DEMANDS = "nodeSelector, affinity or tolerations"
 TOO_LONG = f"the pod's {OWN_DEMANDS} are too long to compare with all nodes that have such GPUs"
 NO_AGENT_WITH_ROOM = "no node with a running agent has room"
 

@@ -78,6 +78,14 @@ def request_name(part: int | None) -> str:
     return REQUEST_NAME if part is None else f"{REQUEST_NAME}-{part}"
 
 
+def amounts_by_size(share: ClaimedShare) -> dict[int, int]:
+    """Return what all parts ask for of a card of each size that the claim names, in the driver's unit.
+
+    The size is 0 if the claim asks for the same of any card; the amount is 0 for whole cards.
+    """
+    return {size: sum(_amounts(share, size)) for size in _alternatives(share)}
+
+
 def template_spec(share: ClaimedShare) -> dict[str, Any]:
     """Return the template's `spec` as the API server stores it.
 

@@ -36,7 +36,7 @@ class ByClaim(Mode):
     @cached_property
     def kinds(self) -> ResourceKinds:
         """NVIDIA's names are requests that the claim replaces; names of single GPUs are denied."""
-        return ResourceKinds(STANDARD_INDEX, None, self.counted, self.allowed)
+        return ResourceKinds(STANDARD_INDEX, None, self.counted, self.allowed, self.instance_prefix)
 
     def amounts(self, fraction: Fraction, indices: tuple[int, ...]) -> dict[str, str]:  # noqa: ARG002 a claim
         """Return no amounts: the pod's claim requests its share."""

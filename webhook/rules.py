@@ -21,6 +21,7 @@ from webhook.admission.denial import Denial, Reason
 from webhook.admission.instances import KnownCards
 from webhook.admission.jobs import prepare_job
 from webhook.admission.json_patch import joined
+from webhook.admission.kept_claim import has_claim
 from webhook.admission.label import asked_of
 from webhook.admission.limiter import refuse_copy_from_elsewhere
 from webhook.admission.mutate import Injection, mutate
@@ -113,7 +114,7 @@ class Rules:
         kept = validated.kept
         if kept is not None and not self._may_run(kept.memory_values, policy):
             return refuse_copy_from_elsewhere(kept.memory_values[0])
-        if kept is not None and not (policy.quotas or keeps_assumption(validated) or policy.mode.is_claimed):
+        if kept is not None and not (policy.quotas or keeps_assumption(validated) or has_claim(validated)):
             return mutate(validated, kept)
         placing = placement_request(validated, accounting_of(request, resolved))
         if isinstance(placing, Denial):

@@ -5,19 +5,17 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
 import msgspec
 
 from controller.watch.ledger_store import LedgerStore
-from controller.watch.resources import SeenNode
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints
 from ledger.claim_room import ClaimAsk, ClaimRoom, ClaimRoomSearch
 from ledger.free_nodes import FreeNodes, FreeNodesSearch, NodeRoom, Wanted, amounts_of
 from ledger.own_demands import OwnDemands
-from ledger.why import OWN_DEMANDS
 from ledger.why_claim import ShareClaim
 from modes.facts import PodFact
 from modes.gpu_kinds import GpuKinds
@@ -105,31 +103,12 @@ class RoomFinder:
     async def _walk_cards(
         self, driver: str, asked: ClaimAsk, kinds: GpuKinds, demands: Constraints
     ) -> ClaimRoom:
-        cards, why_not = self._state.ledger.cards, refusals(self._state.nodes, OwnDemands(demands))
-        search = ClaimRoomSearch(driver, asked, kinds, why_not)
-        async for names in self._state.yielding.batches(sorted(cards.nodes()), NODES_AT_ONCE):
+        own, ledger = OwnDemands(demands), self._state.ledger
+        search = ClaimRoomSearch(driver, asked, kinds, lambda name: own.why_not(ledger.fact(name)))
+        async for names in self._state.yielding.batches(sorted(ledger.cards.nodes()), NODES_AT_ONCE):
             for name in names:
-                search.look_at(name, cards.on(name))
+                search.look_at(name, ledger.cards.on(name))
         return search.found
-
-
-def refusals(known: Mapping[str, SeenNode] | None, own: OwnDemands) -> Callable[[str], str]:
-    """Return what says why a pod with these demands cannot run on a node, by its name; "" if it can.
-
-    If the nodes could not be read (None), no node is refused.
-    """
-
-    def why_not(name: str) -> str:
-        if known is None:
-            return ""
-        node = known.get(name)
-        if node is None:
-            return "deleted"
-        if not node.fact.usable:
-            return "cordoned or not ready"
-        return "" if own.accept(node.fact) is not False else f"excluded by the pod's {OWN_DEMANDS}"
-
-    return why_not
 
 
 def _digest(demands: Constraints) -> bytes:

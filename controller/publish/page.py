@@ -20,9 +20,10 @@ from controller.watch.resources import SeenPod
 from kube.names import AGENT_TAINT, QUOTA_GATE
 from kube.scheduling import Constraints
 from ledger.free_nodes import FreeNodes
+from ledger.own_demands import OWN_DEMANDS
 from ledger.quota_line import QuotasOf, unknown_quotas
 from ledger.view import PendingView
-from ledger.why import OWN_DEMANDS, TOO_LONG, needs, why
+from ledger.why import TOO_LONG, needs, why
 from ledger.why_claim import ShareClaim, waiting_cause
 from modes.gpu_kinds import GpuKinds
 from modes.resource_names import ResourceNames

@@ -98,7 +98,8 @@ class CandidateFinder:
     """Selections, which are dropped when the facts of nodes change."""
 
     def __init__(self, index: NodeIndex) -> None:
-        self._index = index
+        self.index = index
+        """The nodes."""
         self._generation = -1
         self._known: dict[Hashable, Candidates] = {}
 
@@ -107,7 +108,7 @@ class CandidateFinder:
         self._refresh()
         if not request.share.extended:
             return request
-        known = set[str]().union(*[each.sample.extended for each in self._index.classes.values()])
+        known = set[str]().union(*[each.sample.extended for each in self.index.classes.values()])
         return request.with_share(
             extended=tuple([each for each in request.share.extended if each[0] in known])
         )
@@ -136,17 +137,17 @@ class CandidateFinder:
 
     def _refresh(self) -> None:
         """Apply changes to the index, and drop selections that are no longer valid."""
-        self._index.flush()
-        if self._generation != self._index.generation:
+        self.index.flush()
+        if self._generation != self.index.generation:
             self._known.clear()
-            self._generation = self._index.generation
+            self._generation = self.index.generation
 
     def _select(self, request: PlacementRequest) -> Candidates:
         constraints, tolerated = request.demands.constraints, dict[tuple[Taint, ...], bool]()
-        matching = self._index.labels.matching(constraints)
+        matching = self.index.labels.matching(constraints)
         tolerations = TolerationIndex(constraints.tolerations)
         found = list[NodeClass]()
-        for each in self._index.classes.values():
+        for each in self.index.classes.values():
             node = each.sample
             if not each.nodes & matching or not _accepts_kind(each, request):
                 continue
@@ -166,22 +167,22 @@ class CandidateFinder:
         for each in found:
             nodes |= each.nodes & matching
         is_part = any(each.nodes & ~matching for each in found)
-        return Candidates(request, self._index, tuple(found), nodes, is_part)
+        return Candidates(request, self.index, tuple(found), nodes, is_part)
 
     def _obstacles(self, request: PlacementRequest) -> Iterator[tuple[Obstacle, int, bool]]:
         """Yield obstacles, their numbers of nodes, and whether the pod's own demands accept these nodes."""
         constraints, kinds = request.demands.constraints, request.demands.kinds
-        if constraints.node_name is not None and self._index.classes:
-            fact = self._index.fact(constraints.node_name)
+        if constraints.node_name is not None and self.index.classes:
+            fact = self.index.fact(constraints.node_name)
             lacks = (
                 gpu_obstacle(fact, request.on_card(fact.gpu_mib)) if fact is not None else Obstacle.OTHER_NODE
             )
             yield lacks or Obstacle.LABELS, 1, fact is not None
             return
         # Demands on GPU memory also exclude nodes without the label, which the message has to name.
-        matching = self._index.labels.matching(constraints)
-        asked_for = self._index.labels.matching(without_label(constraints, GPU_MEMORY_LABEL))
-        for each in self._index.classes.values():
+        matching = self.index.labels.matching(constraints)
+        asked_for = self.index.labels.matching(without_label(constraints, GPU_MEMORY_LABEL))
+        for each in self.index.classes.values():
             sample, sized = each.sample, request.on_card(each.sample.gpu_mib)
             lacks, accepted = gpu_obstacle(sample, sized), asked_for
             if lacks is None:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import msgspec
 
 from ledger.accounts import NodeAccount
+from ledger.claims import ClaimOptions
 from ledger.owners import GpuModel, Owners
 from ledger.placement.best_gpus import best_gpus
 from ledger.placement.candidates import CandidateFinder, Candidates
 from ledger.placement.gpu_kinds import KnownKinds, keep_to, model_of, model_to_wait_for, no_such_node
 from ledger.placement.hosts import on_hosts
 from ledger.placement.node_class import Found
-from ledger.placement.node_index import NodeIndex
 from ledger.placement.prices import UNIT
 from ledger.placement.waiting import PendingPods, assumed_indices, capacity_of, waiting_places
 from ledger.placement_request import Oversized, Placement, PlacementRequest, Unschedulable
@@ -22,6 +22,7 @@ from modes.gpu_kinds import EVERY_KIND
 
 _Options = list[Placement] | Unschedulable
 _Answers = Sequence[tuple[PlacementRequest, _Options]]
+_ClaimWaits = Callable[[PlacementRequest, Placement], int]
 _MAX_COUNTS = 8
 """Distinguished numbers of an owner's pods on one node, the lowest ones: each costs a search of all nodes."""
 MAX_REASON = 120
@@ -33,14 +34,14 @@ class Choice:
 
     def __init__(
         self,
-        index: NodeIndex,
         finder: CandidateFinder,
         owners: Owners,
         known: KnownKinds,
         pending: PendingPods,
+        claims: ClaimOptions,
     ) -> None:
-        self._index, self._finder, self._owners = index, finder, owners
-        self._known, self._pending = known, pending
+        self._index, self._finder, self._owners = finder.index, finder, owners
+        self._known, self._pending, self._claims = known, pending, claims
 
     def options(self, request: PlacementRequest) -> _Options:
         """Return the placements that a pod can have, the best first, or why no node can ever hold it.
@@ -50,6 +51,11 @@ class Choice:
         are on GPUs of the cluster: first those with room, then those to wait for, with least wasted memory
         first.
         """
+        if request.demands.prefer:
+            answers = [(each, self.options(each)) for each in family_requests(request)]
+            return preferred(answers, request.demands.oversized, self._claims.wait)
+        if request.share.mode_type.is_claimed:
+            return self._claims.options(request)
         request = self._finder.without_unknown(request)
         kinds = request.demands.kinds
         if kinds == EVERY_KIND:
@@ -68,9 +74,6 @@ class Choice:
 
     def _options(self, request: PlacementRequest) -> _Options:
         share = request.share
-        if request.demands.prefer:
-            answers = [(each, self._options(each)) for each in family_requests(request)]
-            return preferred(answers, request.demands.oversized)
         if share.mode_type.gives_instances:
             return self._instances(request)
         options = self._together(request)
@@ -265,26 +268,26 @@ def family_requests(request: PlacementRequest) -> list[PlacementRequest]:
     return found
 
 
-def preferred(answers: _Answers, oversized: Oversized) -> _Options:
+def preferred(answers: _Answers, oversized: Oversized, claim_waits: _ClaimWaits) -> _Options:
     """Return the placements that a pod can have in any of the modes, the best first, or why there is none.
 
     Placements with room come first, then the preferred mode. An instance of more than twice the request is
     used only if nothing else could ever hold the pod; with `oversized` "take", if nothing else has room.
     """
     placed = [
-        (rank, each)
-        for rank, (_, found) in enumerate(answers)
+        (claim_waits(request, each) if request.share.is_claim(each) else int(each.node is None), rank, each)
+        for rank, (request, found) in enumerate(answers)
         if not isinstance(found, Unschedulable)
         for each in found
     ]
     if not placed:
         refused = [found for _, found in answers if isinstance(found, Unschedulable)]
         return next((each for each in refused if each.is_for_now), refused[0])
-    fitting = [each for each in placed if not each[1].is_more_than_twice]
+    fitting = [option for option in placed if not option[2].is_more_than_twice]
     if oversized == "wait" and fitting:
         placed = fitting
-    placed.sort(key=lambda each: (each[1].node is None, each[1].is_more_than_twice, each[0]))
-    return [_with_reason(placement, answers[:rank]) for rank, placement in placed]
+    placed.sort(key=lambda option: (option[0], option[2].is_more_than_twice, option[1]))
+    return [_with_reason(placement, answers[:rank]) for _, rank, placement in placed]
 
 
 def _with_reason(placement: Placement, earlier: _Answers) -> Placement:

@@ -23,17 +23,21 @@ class PendingPods:
     def __init__(self) -> None:
         self._slices: dict[tuple[str, ...] | None, dict[Unit, int]] = {}
         """By the values of GPU memory that pods require, and by unit."""
+        self.claiming = 0
+        """Pods that claim cards, and reservations for them."""
         self.claims: dict[ClaimKey, Claim] = {}
-        """In the order of their arrival. Those of pods that claim cards from a DRA driver take no slices."""
+        """What is listed as waiting, in the order of arrival. Pods that claim cards take no slices."""
 
     def add(self, key: ClaimKey, claim: Claim) -> None:
-        """Add a pending claim; the inverse of `remove`."""
-        self.claims[key] = claim
+        """Add a pending claim; the inverse of `remove`. A reservation that takes no slices is not listed."""
         self._count(claim, 1)
+        if claim.takes or (claim.claimed and not claim.is_reserved):
+            self.claims[key] = claim
 
-    def remove(self, key: ClaimKey) -> None:
+    def remove(self, key: ClaimKey, claim: Claim) -> None:
         """Remove a claim that is no longer pending; the inverse of `add`."""
-        self._count(self.claims.pop(key), -1)
+        self._count(claim, -1)
+        self.claims.pop(key, None)
 
     def total(self) -> int:
         """All pending slices."""
@@ -50,6 +54,7 @@ class PendingPods:
     def _count(self, claim: Claim, sign: int) -> None:
         by_unit = self._slices.setdefault(claim.memory_values, {})
         add_amounts(by_unit, claim, sign)
+        self.claiming += sign * bool(claim.claimed)
         if not by_unit:
             del self._slices[claim.memory_values]
 

@@ -36,7 +36,7 @@ def test_cards_of_the_size_are_counted_with_what_is_free_of_them():
     hold(kept, "a", "gpu-1", 41960)
     assert search(kept, HALF_OF_40) == ClaimRoom(1, 1, 0, 0, 10960, 40960, "a")
     found = search(kept, HALF_OF_80)
-    assert found == ClaimRoom(2, 2, 1, 1, 81920, 81920, "b")
+    assert found == ClaimRoom(2, 2, 1, 1, 81920, 81920, "b", fit=2)
     assert found.has_room
 
 
@@ -45,7 +45,7 @@ def test_a_whole_card_is_one_that_nobody_claims():
     hold(kept, "a", "gpu-0", 1)
     for count, nodes in ((1, 1), (2, 0)):
         found = search(kept, ClaimAsk(share=SHARES_OF_CARD, count=count))
-        assert (found.with_room, found.nodes_with_room) == (1, nodes)
+        assert (found.with_room, found.nodes_with_room, found.fit) == (1, nodes, nodes)
 
 
 def test_a_share_has_room_by_the_part_of_each_card_that_is_free():

@@ -29,9 +29,9 @@ SLICES = Quota("namespace", "red", slices=8)
 MEMORY = Quota("namespace", "red", memory_mib=81920)
 
 
-def offer(node: str, *sizes: int, name: str = "") -> OfferedSlice:
+def offer(node: str, *sizes: int, name: str = "", driver: str = DRIVER) -> OfferedSlice:
     cards = tuple([ClaimableCard(f"gpu-{number}", mib) for number, mib in enumerate(sizes)])
-    return OfferedSlice(name or node, DRIVER, node, node, cards=cards)
+    return OfferedSlice(name or node, driver, node, node, cards=cards)
 
 
 OFFERS = (offer("small", SMALL, SMALL), offer("large", LARGE))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from kube.dra import CLAIM_NAME
 from ledger.placement_request import MAX_RESOURCE, Placement
 from modes.mig_profiles import MigCard, card_of_product
 from modes.mode import Mode
@@ -29,9 +30,12 @@ def named_instance(containers: Containers) -> str:
     return next(iter(_named(containers)), "")[:MAX_RESOURCE]
 
 
-def refuse_instances(containers: Containers) -> Denial | None:
-    """Refuse instances of two profiles, and an instance for several containers: a share is one instance."""
+def refuse_instances(containers: Containers, *, has_claim: bool) -> Denial | None:
+    """Refuse instances of two profiles, for several containers, or beside the claim of a share."""
     named = _named(containers)
+    if named and has_claim:
+        rule = f"{named[0]} and the claim {CLAIM_NAME} are two shares of GPUs: remove one of the two"
+        return Denial.of(Reason.OTHER_GPU_SYSTEM, rule)
     if named and containers.parts:
         return refuse_parts(f"divides one GPU, but {named[0]} is for one container: remove one of the two")
     if len(named) <= 1:

@@ -57,6 +57,11 @@ def driver_of(policy: EffectivePolicy) -> DriverName | None:
     return cast(DriverName, policy.mode.resource) if policy.mode.is_claimed else None
 
 
+def has_claim(validated: Validated) -> bool:
+    """Whether a pod has the claim of a share already, so that it can get nothing else."""
+    return validated.policy.mode.is_claimed and position_of_claim(validated.spec) is not None
+
+
 def position_of_claim(spec: PodSpec) -> int | None:
     """Return the position of the claim of the pod's share; None if it has none."""
     claims = spec.resource_claims or ()

@@ -85,9 +85,9 @@ def mutate(validated: Validated, placement: Placement) -> Injection | Denial:
 
 def as_placed(validated: Validated, placement: Placement) -> Validated | None:
     """Return a pod with its actual share on the GPUs of a placement; None if these are too small."""
-    if validated.mode.is_claimed:
-        return validated
     instance = placement.instance
+    if instance is None and validated.mode.is_claimed:
+        return validated
     asked = validated.fraction.apart() if placement.containers else validated.fraction
     fraction = asked.on_card(placement.gpu_mib) if instance is None else instance.share
     if fraction is None:

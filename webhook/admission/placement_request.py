@@ -21,7 +21,7 @@ from policies.model.effective import EffectivePolicy
 from webhook.admission.affinity import required_terms
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.instances import named_instance
-from webhook.admission.kept_claim import driver_of
+from webhook.admission.kept_claim import driver_of, has_claim
 from webhook.admission.pod import PodSpec
 from webhook.admission.quota_gate import has_gate
 from webhook.admission.reinvocation import keeps_assumption
@@ -79,6 +79,8 @@ def placement_request(validated: Validated, accounting: Accounting) -> Placement
         is_gated=has_gate(spec),
         existing=_existing(validated),
     )
+    if demands.prefer and has_claim(validated):
+        demands = msgspec.structs.replace(demands, prefer=(policy.mode.name,))
     return PlacementRequest(share, demands, accounting)
 
 

@@ -24,7 +24,7 @@ from webhook.admission.annotations import (
 )
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.instances import KnownCards, kept_instance
-from webhook.admission.kept_claim import kept_claim
+from webhook.admission.kept_claim import has_claim, kept_claim
 from webhook.admission.pod import PodSpec
 from webhook.admission.validated import Validated
 
@@ -36,9 +36,10 @@ def with_kept(validated: Validated, mig_cards: KnownCards) -> Validated:
     """Return the pod with the share and the placement that an earlier review gave it, if they are valid."""
     if INJECTED not in validated.said:
         return validated
-    if validated.mode.is_claimed:
+    if has_claim(validated):
         return msgspec.structs.replace(validated, kept=_kept_placement(validated, mig_cards))
-    validated = msgspec.structs.replace(validated, fraction=_sized_as_said(validated))
+    if not validated.mode.is_claimed:
+        validated = msgspec.structs.replace(validated, fraction=_sized_as_said(validated))
     kinds = validated.kinds
     kept = _kept_placement(validated, mig_cards) if demands_models(validated.spec, kinds) else None
     if kept is None or (kept.memory_values and all(int(mib) < kinds.min_mib for mib in kept.memory_values)):
@@ -58,13 +59,13 @@ def _kept_placement(validated: Validated, mig_cards: KnownCards) -> Placement | 
     said, policy, containers = validated.said, validated.policy, validated.containers
     if said[INJECTED].partition("@")[0] != policy.name or said.get(GPU_CONTAINER) != containers.names:
         return None
-    kept = None
-    if policy.mode.is_claimed:
+    kept, is_claimed = None, has_claim(validated)
+    if is_claimed:
         kept = kept_claim(validated)
-    elif not policy.mode.gives_instances:
+    elif not (policy.mode.is_claimed or policy.mode.gives_instances):
         kept = _kept_slices(validated)
     # An instance is for one container, and says neither index nor MiB.
-    is_instance = not (containers.parts or GPU_INDEX in said or MEMORY_MIB in said)
+    is_instance = not (is_claimed or containers.parts or GPU_INDEX in said or MEMORY_MIB in said)
     if kept is None and policy.instance_mode is not None and is_instance:
         kept = kept_instance(validated, policy.instance_mode, mig_cards)
     reservation = said.get(RESERVATION)

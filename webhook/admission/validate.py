@@ -17,6 +17,7 @@ from webhook.admission.exact_match import Json
 from webhook.admission.existing_injection import NO_INJECTION, ExistingInjection
 from webhook.admission.gpu_resources import check_amounts
 from webhook.admission.instances import KnownCards, refuse_instances
+from webhook.admission.kept_claim import has_claim
 from webhook.admission.label import Asked, asked_of, refuse_misplaced_keys, wanted_share
 from webhook.admission.limiter import refuse_copy, refuse_mounts
 from webhook.admission.pod import LABEL, ObjectMeta, Pod
@@ -82,7 +83,8 @@ def _existing_injection(
 def _refuse_containers(validated: Validated, asked: Asked) -> Denial | None:
     containers = validated.containers
     refused = refuse_copy(containers.gpu, validated.limiter, validated.existing_injection)
-    refused = refused or refuse_privileged(containers, validated.policy) or refuse_instances(containers)
+    refused = refused or refuse_privileged(containers, validated.policy)
+    refused = refused or refuse_instances(containers, has_claim=has_claim(validated))
     refused = refused or refuse_compute(validated.metadata, validated.fraction, containers, validated.policy)
     if refused is None and validated.kept is None:
         refused = refuse_index(containers)

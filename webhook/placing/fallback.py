@@ -68,25 +68,23 @@ class Fallback:
             quota = accounting.quotas[0]
             why = f'quota of {quota.scope} "{quota.name}" cannot be counted while the controller is away'
             return Unanswered(Reason.QUOTA_UNKNOWN, f"{why}: try again")
-        if request.share.driver is not None:
-            return self._claimed(request)
+        known = self.claims.find(request)
+        if known is not None:
+            waits = request.demands.is_gated
+            return msgspec.structs.replace(known, degraded=True, waits_for_quota=waits)
         now = self._clock()
         uncounted = msgspec.structs.replace(accounting, quotas=())
         request = msgspec.structs.replace(request, accounting=uncounted)
         answer = self._ledger.place(request, now, self._live_at)
-        if isinstance(answer, Placement):
+        if isinstance(answer, Placement) and not request.share.is_claim(answer):
             return msgspec.structs.replace(answer, degraded=True)
-        if isinstance(answer, Unschedulable) and not self.is_known:
-            why = "the controller cannot be reached, and the policy assumes nothing of the nodes: try again"
-            return Unanswered(Reason.NO_CONTROLLER, why)
-        return answer
-
-    def _claimed(self, request: PlacementRequest) -> PlacementResult | Unanswered:
-        found = self.claims.find(request)
-        if found is None:
+        if request.share.mode_type.is_claimed:
             why = "only the controller makes templates of claims, and this namespace had no such pod lately"
-            return Unanswered(Reason.NO_CONTROLLER, f"{why}: try again")
-        return msgspec.structs.replace(found, degraded=True, waits_for_quota=request.demands.is_gated)
+        elif isinstance(answer, Unschedulable) and not self.is_known:
+            why = "the controller cannot be reached, and the policy assumes nothing of the nodes"
+        else:
+            return answer
+        return Unanswered(Reason.NO_CONTROLLER, f"{why}: try again")
 
     def release(self, reservation: str) -> None:
         """Release a reservation that was made here."""

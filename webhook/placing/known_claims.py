@@ -27,7 +27,7 @@ class KnownClaims:
 
     def note(self, request: PlacementRequest, placement: Placement) -> None:
         """Remember that the template of a pod's claim is there; pods without a claim do not count."""
-        if request.share.driver is None:
+        if not request.share.is_claim(placement):
             return
         namespace, kind = request.accounting.namespace, _kind(request)
         of_namespace = self._known.pop(namespace, {})
@@ -39,12 +39,14 @@ class KnownClaims:
                 del known[next(iter(known))]
 
     def find(self, request: PlacementRequest) -> Placement | None:
-        """Return a placement with a template that is there; None if it is not known to be."""
+        """Return a placement with a template that is there; None if it is not known to be, or no claim."""
+        existing = request.demands.existing
+        if request.demands.resource or (existing is not None and existing.instance is not None):
+            return None
         of_namespace = self._known.get(request.accounting.namespace, {})
         noted, placement = of_namespace.get(_kind(request), (0.0, None))
         if placement is None or noted <= self._clock() - KNOWN_SECONDS:
             return None
-        existing = request.demands.existing
         return existing if existing is not None and existing.cards == placement.cards else placement
 
 
