@@ -235,7 +235,9 @@ class Explainer:
         policy = outcome.policy
         if policy is None or not policy.mode.is_claimed:
             return ""
-        depends = outcome.injection is not None or outcome.reason is Reason.NO_NODE
+        injection = outcome.injection
+        is_settled = injection is not None and injection.claim is None and not injection.placement.passed_over
+        depends = (injection is not None and not is_settled) or outcome.reason is Reason.NO_NODE
         driver = policy.mode.resource
         return driver if depends and not offers_cards(self._ledger, driver) else ""
 

@@ -5,6 +5,7 @@
 | this replica does not lead | 409 with the leader's address, for placements and denials |
 | nodes and pods are not listed yet | 503 |
 | ResourceSlices are not listed yet | 200, pending, for claims of a part or kind of card, and under a quota |
+| nor ResourceClaims | 200, pending, for a claim or an instance by room |
 | a claim's template is not stored within 0.1 s | 200, pending: the same request gets it later |
 | the body is not a batch or a report | 400 |
 | the body exceeds 4 MiB; of denials 128 KiB | 413 |
@@ -64,9 +65,7 @@ _NO_TEMPLATES = (
 )
 CLAIM_SECONDS = 0.1
 """How long a batch waits for the templates of its claims: other pods' requests wait for the same reply."""
-_NOT_LISTED = (
-    "the controller has not listed ResourceSlices and claims yet: try again; if this stays, ask the admin"
-)
+_NOT_LISTED = "the controller has not listed the ResourceSlices yet: try again; if this stays, ask the admin"
 _NOT_MADE = "the API server has not stored the claim's template yet: try again"
 _BEAT = b": beat\n\n"
 

@@ -78,8 +78,8 @@ the scheduler chooses the card (docs/operating/dra.md)."""
     """DRA driver of mode `dra`. `gpu.clearml-injector.io`, the default: the agent, which enforces the share \
 on the node; `gpu.nvidia.com`: NVIDIA's, where the webhook writes limit and limiter into the pod."""
     prefer: Prefer | None = None
-    """Both slices and MIG instances, in order of preference: `[mig, per-gpu]` or `[per-gpu, mig]`, with \
-the `mode` of slices. Free room decides which a pod gets. Default: only `mode`."""
+    """Both MIG instances and shares of the policy's `mode`, in order of preference, such as `[mig, per-gpu]` \
+or `[dra, mig]`. Free room decides which a pod gets. Default: only `mode`."""
     oversized: Oversized = "wait"
     """When a pod takes a MIG instance of more than twice its request. `wait`: only if \
 nothing else could ever hold it; `take`: as soon as nothing else has room."""
@@ -347,7 +347,7 @@ class QueueEntry(Part):
     share: ShareOf | None = None
     """Share of labelled pods instead of the policy's; `none` for queues of ClearML's pipeline controllers."""
     prefer: Prefer | None = None
-    """Order of slices and MIG instances instead of the policy's `resources.prefer`, which must be set."""
+    """Order of MIG instances and shares instead of the policy's `resources.prefer`, which must be set."""
     template_overrides: TemplateOverrides = Field(default_factory=TemplateOverrides)
     """Pasted from the ClearML agent chart's values; checked, not applied."""
     queue_settings: QueueSettings = Field(default_factory=QueueSettings)

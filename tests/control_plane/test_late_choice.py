@@ -3,6 +3,7 @@
 import pytest
 
 from testbed.api import MERGE_PATCH
+from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
 from testbed.registration import labelled_pod
 from tests.control_plane import test_claims_of_shares
@@ -14,7 +15,7 @@ device_class, offer, webhook = (
     test_claims_of_shares.webhook,
 )
 pytestmark = test_claims_of_shares.pytestmark
-HOST, RDMA = "kubernetes.io/hostname", "rdma/hca_shared"
+HOST, RDMA, ONE = "kubernetes.io/hostname", "rdma/hca_shared", "nvidia.com/mig-1g.10gb"
 NO_OTHER = {"labelSelector": {"matchLabels": {"app": "chat"}}, "topologyKey": HOST}
 DEVICE = {"name": "main", "image": "example.com/task:1", "resources": {"limits": {RDMA: "1"}}}
 SUITED = {
@@ -73,3 +74,19 @@ def test_pods_that_one_node_suits_get_its_free_card_although_another_has_room_be
         assert (beta, free, "gpu", "500k") in allocated(control_plane, namespace), name
         control_plane.api.delete("Pod", name, namespace)
         eventually(lambda: len(allocated(control_plane, namespace)) == 3, "its card is free again")
+
+
+def test_under_prefer_the_first_pod_gets_the_free_instance_and_the_next_a_claim(
+    control_plane, namespace, nodes, offer, serve
+):
+    [divided] = nodes(GpuNode(gpus=0, product="NVIDIA-A100-SXM4-80GB", instances={ONE: 1}))
+    [card] = offer([81920])
+    serve(f"{test_claims_of_shares.POLICY.replace('dra}', 'dra, prefer: [mig, dra]}')}", "--claim-templates")
+    first = admitted(control_plane, namespace, labelled_pod("first", "0.125"))
+    assert first["spec"]["containers"][0]["resources"]["limits"] == {ONE: "1"}
+    second = admitted(control_plane, namespace, labelled_pod("second", "0.125"))
+    assert "limits" not in second["spec"]["containers"][0]["resources"]
+    eventually(lambda: running(control_plane, namespace) == {"first", "second"}, "both run")
+    pods = {pod["metadata"]["name"]: pod["spec"] for pod in control_plane.api.list("Pod", namespace)}
+    assert (pods["first"]["nodeName"], pods["second"]["nodeName"]) == (divided, card)
+    assert allocated(control_plane, namespace) == [(card, "gpu-0", "gpu", "125k")]

@@ -14,6 +14,7 @@ from controller.placement_api import MAX_BODY, ControllerApi
 from controller.policies.watched_policies import WatchedPolicies
 from controller.publish.metrics import ControllerMetrics
 from controller.watch.ledger_store import LedgerStore
+from controller.watch.resources import SeenNode
 from kube.dra import DRIVER
 from ledger.claimed_cards import ClaimableCard, OfferedSlice
 from ledger.messages import (
@@ -32,6 +33,7 @@ from policies.loading.loader import parse_policies
 from tests.controller.claims.test_claim_templates import CLAIMED, Api
 from tests.controller.watch.test_ledger_store import ready_state, seen_pod
 from tests.ledger.cluster import changed, request_of
+from tests.ledger.test_instances import A100_80, mig_node
 
 EIGHTH = Fraction(1, 8)
 
@@ -94,7 +96,7 @@ def claim_of(fraction, reservation="r"):
 
 def with_cards():
     state, _ = ready_state("a")
-    state.watched_offers.set(OfferedSlice("a", DRIVER, cards=(ClaimableCard("gpu-0", 81920),)))
+    state.watched_offers.set(OfferedSlice("a", DRIVER, node="a", cards=(ClaimableCard("gpu-0", 81920),)))
     asyncio.run(state.watched_offers.listed())
     return state
 
@@ -140,6 +142,19 @@ def test_only_claims_that_need_the_sizes_of_cards_wait_for_resource_slices(monke
     assert part.placement is not None
     assert "has not listed the ResourceSlices yet" in amount.pending
     assert whole.placement is not None
+
+
+def test_of_a_claim_and_an_instance_only_a_claim_has_a_template_and_both_wait_for_what_claims_hold():
+    asks = [changed(claim_of(EIGHTH, name), prefer=("mig", CLAIMED)) for name in ("one", "two")]
+    state, api_server = with_cards(), Api()
+    state.watched_nodes.set(SeenNode(mig_node("m", A100_80, p1g_10gb=1), uid=""))
+    waits = claims(state, *asks, api_server=api_server)
+    assert ["has not listed" in each.pending for each in waits] == [True, True]
+    asyncio.run(state.watched_claims.listed())
+    instance, claim = claims(state, *asks, api_server=api_server)
+    assert instance.placement.instance is not None
+    assert claim.placement.instance is None
+    assert len(api_server.stored) == 1
 
 
 def test_a_standby_names_the_leader_and_decides_nothing():

@@ -157,6 +157,7 @@ def no_webhook(lock, control_plane):
         "mig": (labelled_pod("mig", "0.375"), "mig"),
         "both": (labelled_pod("both", "0.125"), "both"),
         "either": (labelled_pod("either", "0.125"), "either"),
+        "late": (labelled_pod("late", "0.125"), "late"),
         "driver": (labelled_pod("driver", "0.250"), "driver"),
         "custom": (labelled_pod("custom", "0.250"), "custom"),
     }

@@ -45,6 +45,7 @@ _POLICIES = {
         "resources": {"mode": "pooled", "prefer": ["mig", "pooled"]},
         "fractions": WHOLE,
     },
+    "late": {"resources": {"mode": "dra", "prefer": ["mig", "dra"]}, "fractions": WHOLE},
     "mig": {
         "resources": {"mode": "mig"},
         "fractions": WHOLE,

@@ -211,6 +211,7 @@ PASSING = {
     "mig": [*fractions("0.375"), *on("lock-mig", MEMORY[1]), *INSTANCES],
     "both": [*INSTANCES, *on("gpu-1", *fractions("0.125", "0.750", "1.000"))],
     "either": [*INSTANCES, *on("lock-pooled", *fractions("0.125", "0.750", "1.000"))],
+    "late": INSTANCES,
     "driver": [*fractions("0.250"), *MEMORY],
     "quarters": [*fractions("0.750"), *MEMORY],
     "open": [*fractions("0.125"), *MEMORY],

@@ -8,7 +8,8 @@ from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
 from tests.controller.claims.test_claim_templates import CLAIMED
 from tests.ledger.cluster import changed, request_of
-from tests.webhook.placing.test_fallback import clock
+from tests.ledger.test_instances import A100_80, mig_node
+from tests.webhook.placing.test_fallback import clock, report, state
 from webhook.admission.denial import Reason
 from webhook.placing import known_claims
 from webhook.placing.fallback import Fallback
@@ -51,6 +52,23 @@ def test_a_kind_that_is_not_known_is_denied(fallback, other):
 def test_after_half_an_hour_the_template_may_be_gone(fallback, clock):
     clock[0] = KNOWN_SECONDS
     assert isinstance(fallback.place(asking()), Unanswered)
+
+
+NODE = mig_node("m", A100_80, p1g_10gb=1)
+
+
+@pytest.mark.parametrize("order", [("mig", CLAIMED), (CLAIMED, "mig")])
+def test_a_pod_that_may_get_an_instance_gets_it_if_no_claim_is_known(fallback, order):
+    report(fallback, state(NODE))
+    known, other = asking(prefer=order), asking(Fraction(1, 8), prefer=order)
+    assert fallback.place(known).instance is None
+    placed = fallback.place(other)
+    assert (placed.degraded, placed.instance.profile.name) == (True, "1g.10gb")
+    assert fallback.place(asking(prefer=order, existing=placed)).instance == placed.instance
+    fallback.claims.note(other, placed)
+    assert fallback.claims.find(other) is None
+    fallback.remove_node("m")
+    assert fallback.place(other).reason is Reason.NO_CONTROLLER
 
 
 def test_the_kinds_of_one_namespace_displace_no_others(fallback, monkeypatch):
