@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 
 from kube.names import GPU_MODEL_ANNOTATION, MEMORY_LABEL, MIN_GPU_MEMORY_ANNOTATION
-from ledger.claim_room import ClaimAsk, room_of
+from ledger.claim_room import room_of
+from ledger.claims import asked_of
 from ledger.ledger import Ledger
 from ledger.own_demands import OwnDemands
 from ledger.placement_request import Placement
-from modes.claim import ClaimedShare, template_name, template_spec
+from modes.claim import ClaimedShare
 from modes.memory_text import memory_mib
 
 
@@ -42,27 +43,20 @@ def claimable_cards(
     """
     if not offers_cards(ledger, share.driver):
         return [], None
-    # Here and not above: only inventories with cards need what reads claims, which loads a client.
+    # Here and not above: only inventories with cards need what reads pods, which loads a client.
     from controller.pods.pending_pod import StoredPod  # noqa: PLC0415
-    from controller.pods.pod_claim import claim_of_template  # noqa: PLC0415
-    from controller.pods.room import refusals  # noqa: PLC0415
-    from controller.watch.resources import SeenNode  # noqa: PLC0415
 
-    template = msgspec.json.encode({"spec": template_spec(share)})
-    asked = claim_of_template(template_name(share), template).asked
-    cards, kinds = ledger.cards, Counter[tuple[str, int]]()
+    asked, cards, kinds = asked_of(share), ledger.cards, Counter[tuple[str, int]]()
     for use in [use for node in cards.nodes() for use in cards.on(node) if use.key.driver == share.driver]:
-        if (asked or ClaimAsk()).accepts(use, share.kinds):
+        if asked.accepts(use, share.kinds):
             kinds[use.card.model.replace(" ", "-"), use.card.mib] += 1
     found = [
         {"model": model or None, "memoryMiB": mib, "cards": number}
         for (model, mib), number in sorted(kinds.items())
     ]
-    facts = filter(None, map(ledger.fact, cards.nodes()))
-    known = {fact.name: SeenNode(fact, uid="") for fact in facts}
-    stored = msgspec.convert({"metadata": {}, "spec": pod["spec"]}, StoredPod)
-    why_not = refusals(known, OwnDemands(stored.constraints))
-    return found, room_of(share.driver, asked, share.kinds, cards, why_not).has_room if asked else None
+    own = OwnDemands(msgspec.convert({"metadata": {}, "spec": pod["spec"]}, StoredPod).constraints)
+    room = room_of(share.driver, asked, share.kinds, cards, lambda node: own.why_not(ledger.fact(node)))
+    return found, None if share.is_apart else room.has_room
 
 
 def asks_for_kinds(pod: dict[str, Any]) -> bool:

@@ -42,6 +42,11 @@ class ClaimAsk:
         is_size = mib == self.card_mib if self.card_mib is not None else mib >= least
         return is_size and mib >= kinds.min_mib and kinds.takes_model(model)
 
+    def may_fit(self, free_mib: int, free_share: int) -> bool:
+        """Whether a card can have room if at most so many MiB, and this part of SHARES_OF_CARD, are free."""
+        share = min([share for _, share in self.shares], default=self.share)
+        return free_share >= share if share else free_mib >= self.memory_mib
+
     def fit(self, use: CardUse) -> int:
         """Return how many times the amount is free on a card."""
         if self.is_whole:

@@ -125,8 +125,9 @@ class ClaimedCards:
         self._nodes_of_pool: dict[tuple[str, str], Counter[str]] = {}
         self._kinds: Counter[tuple[str, CardKind, bool]] = Counter()
         """Cards by driver, kind, and whether claims may share them; also of slices that are out of date."""
-        self.version = 0
-        """A larger number after each change."""
+        self._changed: set[str] = set()
+        """Nodes whose entry in `_most_free` is out of date."""
+        self._most_free: dict[str, tuple[int, int]] = {}
         self._held: dict[CardKey, dict[PodKey, CardClaim]] = {}
         """The claims on each card, offered or not."""
 
@@ -145,7 +146,6 @@ class ClaimedCards:
         if self._slices.get(found.name) == found:
             return set()
         nodes = self.remove_slice(found.name)
-        self.version += 1
         if not found.cards or not self._has_room_for(found):
             return nodes
         self._slices[found.name] = found
@@ -154,6 +154,7 @@ class ClaimedCards:
             self._by_node.setdefault(found.node, {})[found.name] = found
             self._nodes_of_pool.setdefault((found.driver, found.pool), Counter())[found.node] += 1
             nodes.add(found.node)
+            self._changed.add(found.node)
         return nodes
 
     def _has_room_for(self, found: OfferedSlice) -> bool:
@@ -166,14 +167,16 @@ class ClaimedCards:
         found = self._slices.pop(name, None)
         if found is None:
             return set()
-        self.version += 1
         self._kinds -= Counter(_kinds(found))
         if not found.node:
             return set()
         of_node = self._by_node[found.node]
         del of_node[name]
+        self._changed.add(found.node)
         if not of_node:
             del self._by_node[found.node]
+            self._changed.discard(found.node)
+            self._most_free.pop(found.node, None)
         pool = found.driver, found.pool
         self._nodes_of_pool[pool] -= Counter([found.node])
         if not self._nodes_of_pool[pool]:
@@ -185,25 +188,27 @@ class ClaimedCards:
         if self._claims.get(found.key) == found:
             return set()
         nodes = self.remove_claim(found.key)
-        self.version += 1
         if not found.parts or len(self._claims) >= self._max_claims:
             return nodes
         self._claims[found.key] = found
         for part in found.parts:
             self._held.setdefault(part.card, {})[found.key] = found
-        return nodes | self.nodes_of(found)
+        nodes |= self.nodes_of(found)
+        self._changed |= nodes
+        return nodes
 
     def remove_claim(self, key: PodKey) -> set[str]:
         """Forget a ResourceClaim, and return the affected nodes."""
         found = self._claims.pop(key, None)
         if found is None:
             return set()
-        self.version += 1
         for card in {part.card for part in found.parts}:
             del self._held[card][key]
             if not self._held[card]:
                 del self._held[card]
-        return self.nodes_of(found)
+        nodes = self.nodes_of(found)
+        self._changed |= nodes
+        return nodes
 
     def claims_on(self, key: CardKey) -> Collection[CardClaim]:
         """Return the allocated ResourceClaims that hold parts of a card."""
@@ -236,6 +241,16 @@ class ClaimedCards:
             for card in each.cards
         }
         return [self._use(key, found[key]) for key in sorted(found, key=_order)]
+
+    def most_free(self) -> Mapping[str, tuple[int, int]]:
+        """Return for each node the MiB, and the part of SHARES_OF_CARD, that are free of its freest card."""
+        for node in self._changed:
+            uses = self.on(node)
+            mib = max([use.free_mib for use in uses], default=0)
+            shares = max([SHARES_OF_CARD - use.claimed_share for use in uses], default=0)
+            self._most_free[node] = mib, shares
+        self._changed.clear()
+        return self._most_free
 
     def kinds(self, driver: str, *, whole: bool = False) -> Mapping[CardKind, int]:
         """Return how many cards that claims may share, or with `whole` any, a driver offers, by kind."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping
-
-import msgspec
+from collections.abc import Mapping
 
 from kube.dra import DRIVER, SHARES_OF_CARD
-from ledger.claim_room import ClaimAsk, ClaimRoom, room_of
+from ledger.claim_room import ClaimAsk, ClaimRoomSearch
 from ledger.claimed_cards import CardKind, ClaimedCards
 from ledger.own_demands import OwnDemands
 from ledger.placement.gpu_kinds import named_models
@@ -17,8 +15,6 @@ from ledger.placement.waiting import PendingPods
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from modes.claim import ClaimedShare, amounts_by_size, are_large_enough, most_sizes, needs_sizes
 from modes.gpu_kinds import EVERY_KIND
-
-_MAX_KNOWN = 256
 
 
 def needs_cards(request: PlacementRequest) -> bool:
@@ -82,36 +78,37 @@ class ClaimOptions:
 
     def __init__(self, cards: ClaimedCards, index: NodeIndex, pending: PendingPods) -> None:
         self._cards, self._index, self._pending = cards, index, pending
-        self._known: dict[Hashable, ClaimRoom] = {}
-        """By kind of claim, until a card or a node changes."""
-        self._version = -1, -1
 
     def options(self, request: PlacementRequest) -> list[Placement] | Unschedulable:
         """Return the claim of a pod: there is one, and the scheduler chooses its card."""
-        share = request.share
-        found = claimed(request, self._cards.kinds(share.driver or "", whole=share.fraction.is_whole))
+        found = claimed(request, self._kinds(request))
         return found if isinstance(found, Unschedulable) else [found]
 
     def wait(self, request: PlacementRequest, placement: Placement) -> int:
         """Return 0 if cards have room for a pod's claim, and as much again for each that waits, else 1.
 
-        It is 2 if no card that the claim accepts is offered.
+        It is 2 while no card is offered.
         """
-        share, demands = request.share, request.demands
-        version = self._cards.version, self._index.generation
-        if version != self._version or len(self._known) >= _MAX_KNOWN:
-            self._known.clear()
-            self._version = version
-        claim = ClaimedShare(share.driver or "", share.fraction, placement.cards, demands.kinds)
-        key = claim, msgspec.json.encode(demands.constraints)
-        if key not in self._known:
-            self._known[key] = self._room_of(claim, OwnDemands(demands.constraints))
-        found = self._known[key]
-        has_room = found.fit > self._pending.claiming and not demands.is_gated
-        return 0 if has_room else 1 if found.cards else 2
+        if not self._kinds(request):
+            return 2
+        return int(request.demands.is_gated or not self._have_room(request, placement))
 
-    def _room_of(self, claim: ClaimedShare, own: OwnDemands) -> ClaimRoom:
+    def _kinds(self, request: PlacementRequest) -> Mapping[CardKind, int]:
+        share = request.share
+        return self._cards.kinds(share.driver or "", whole=share.fraction.is_whole)
+
+    def _have_room(self, request: PlacementRequest, placement: Placement) -> bool:
+        share, demands, own = request.share, request.demands, OwnDemands(request.demands.constraints)
+        asked = asked_of(ClaimedShare(share.driver or "", share.fraction, placement.cards, demands.kinds))
+
         def why_not(node: str) -> str:
             return own.why_not(self._index.fact(node))
 
-        return room_of(claim.driver, asked_of(claim), claim.kinds, self._cards, why_not)
+        search = ClaimRoomSearch(share.driver or "", asked, demands.kinds, why_not)
+        for node, free in self._cards.most_free().items():
+            # Most nodes of a full cluster end here.
+            if asked.may_fit(*free):
+                search.look_at(node, self._cards.on(node))
+                if search.found.fit > self._pending.claiming:
+                    return True
+        return False

@@ -47,6 +47,11 @@ class ClaimedShare(msgspec.Struct, frozen=True, gc=False):
     any_card: bool = False
     """Whether the parts of two containers may be on different cards; those of more are on one."""
 
+    @property
+    def is_apart(self) -> bool:
+        """Whether containers have parts that may be on different cards."""
+        return self.any_card and 1 < self.fraction.containers <= _MAX_APART
+
 
 def needs_sizes(fraction: Fraction, driver: str | None) -> bool:
     """Whether the amount that a share asks for, of cards of this driver, depends on the size of the card."""
@@ -101,15 +106,15 @@ def template_spec(share: ClaimedShare) -> dict[str, Any]:
     amounts = [_amounts(share, size) for size in _alternatives(share)]
     if not fraction.is_whole and min(map(min, amounts)) < 1:
         raise ValueError(f"the share is less than 1 of {SHARES_OF_CARD} parts of a card")
-    parts, is_apart = len(amounts[0]), share.any_card and len(amounts[0]) <= _MAX_APART
+    parts = len(amounts[0])
     names = [request_name(at if fraction.split else None) for at in range(parts)]
     devices: dict[str, Any] = {
         "requests": [
-            _request(share, name, of_each, needs_model=not at or is_apart)
+            _request(share, name, of_each, needs_model=not at or share.is_apart)
             for at, (name, of_each) in enumerate(zip(names, zip(*amounts, strict=True), strict=True))
         ]
     }
-    if parts > 1 and not is_apart:
+    if parts > 1 and not share.is_apart:
         devices["constraints"] = [{"matchAttribute": f"{share.driver}/uuid"}]
     if share.driver == DRIVER and fraction.gpus > 1 and not (fraction.mib or fraction.is_whole):
         # A container has one limit for all of its cards.

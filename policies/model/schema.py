@@ -78,8 +78,8 @@ the scheduler chooses the card (docs/operating/dra.md)."""
     """DRA driver of mode `dra`. `gpu.clearml-injector.io`, the default: the agent, which enforces the share \
 on the node; `gpu.nvidia.com`: NVIDIA's, where the webhook writes limit and limiter into the pod."""
     prefer: Prefer | None = None
-    """Both MIG instances and shares of the policy's `mode`, in order of preference, such as `[mig, per-gpu]` \
-or `[dra, mig]`. Free room decides which a pod gets. Default: only `mode`."""
+    """Both MIG instances and shares of the policy's `mode`, in order of preference, such as \
+`[mig, per-gpu]` or `[dra, mig]`. Free room decides which a pod gets. Default: only `mode`."""
     oversized: Oversized = "wait"
     """When a pod takes a MIG instance of more than twice its request. `wait`: only if \
 nothing else could ever hold it; `take`: as soon as nothing else has room."""
