@@ -77,9 +77,7 @@ def _limit(fraction: Fraction, policy: EffectivePolicy) -> str:
     if fraction.is_whole:
         return "no limiter, as for all whole GPUs"
     if policy.demands.prefer:
-        return (
-            f"{' or '.join(policy.demands.prefer)} by room, limiter {policy.limiter.name} but for instances"
-        )
+        return f"{' or '.join(policy.demands.prefer)} by room, limiter {policy.limiter.name}, none for MIG"
     if policy.writes_limits:
         return f"limiter {policy.limiter.name}"
     to = ", to the slices and not to the MiB" if fraction.is_of_memory else ""

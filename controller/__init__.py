@@ -23,7 +23,6 @@ PUBLIC = (
     "pods.pending_pod",
     "pods.pod_claim",
     "pods.pod_findings",
-    "pods.room",
     "process",
     "publish.gpu_ledger",
     "publish.node_problems",

@@ -68,9 +68,8 @@ def asked_of(claim: ClaimedShare) -> ClaimAsk:
     size, amount = min(amounts.items())
     if claim.driver != DRIVER:
         return ClaimAsk(amount, card_mib=size or None, count=fraction.gpus)
-    if not fraction.mib:
-        return ClaimAsk(share=amount, count=fraction.gpus)
-    return ClaimAsk(fraction.mib, shares=tuple(sorted(amounts.items())), count=fraction.gpus)
+    shares = tuple(sorted(amounts.items())) if fraction.mib else ()
+    return ClaimAsk(fraction.mib, 0 if shares else amount, shares, count=fraction.gpus)
 
 
 class ClaimOptions:
@@ -85,9 +84,9 @@ class ClaimOptions:
         return found if isinstance(found, Unschedulable) else [found]
 
     def wait(self, request: PlacementRequest, placement: Placement) -> int:
-        """Return 0 if cards have room for a pod's claim, and as much again for each that waits, else 1.
+        """Return 0 if cards have room for a pod's claim, else 1; 2 while no card is offered.
 
-        It is 2 while no card is offered.
+        As much again must be free for each claim that the scheduler has not tried yet.
         """
         if not self._kinds(request):
             return 2
@@ -100,11 +99,9 @@ class ClaimOptions:
     def _have_room(self, request: PlacementRequest, placement: Placement) -> bool:
         share, demands, own = request.share, request.demands, OwnDemands(request.demands.constraints)
         asked = asked_of(ClaimedShare(share.driver or "", share.fraction, placement.cards, demands.kinds))
-
-        def why_not(node: str) -> str:
-            return own.why_not(self._index.fact(node))
-
-        search = ClaimRoomSearch(share.driver or "", asked, demands.kinds, why_not)
+        search = ClaimRoomSearch(
+            share.driver or "", asked, demands.kinds, lambda node: own.why_not(self._index.fact(node))
+        )
         for node, free in self._cards.most_free().items():
             # Most nodes of a full cluster end here.
             if asked.may_fit(*free):

@@ -234,6 +234,7 @@ def pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
         is_over=status is not None and status.phase in ("Succeeded", "Failed"),
         takes=takes,
         claimed=claimed,
+        is_refused=bool(claimed) and _is_refused(status),
         cpu_milli=request.cpu_milli,
         memory_bytes=request.memory_bytes,
         extended=tuple([each for each in _others(request.extended, names) if each[1]][:MAX_EXTENDED]),
@@ -314,11 +315,14 @@ def _sharing(containers: Sequence[Container], names: ResourceNames) -> int:
 
 def _promised_node(affinity: NodeAffinity | None, status: PodStatus | None) -> str | None:
     """The node that placement put first. Once the scheduler has failed to place the pod, any node will do."""
-    if affinity is None or not affinity.preferred:
-        return None
-    if status and any(c.type == "PodScheduled" and c.status == "False" for c in status.conditions or ()):
+    if affinity is None or not affinity.preferred or _is_refused(status):
         return None
     return preferred_node(affinity)
+
+
+def _is_refused(status: PodStatus | None) -> bool:
+    conditions = (status.conditions or ()) if status is not None else ()
+    return any(each.type == "PodScheduled" and each.status == "False" for each in conditions)
 
 
 def _model(affinity: NodeAffinity | None) -> str | None:

@@ -126,6 +126,8 @@ class PodFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The effective request."""
     claimed: tuple[NamedShare, ...] = ()
     """What its claims of shares ask for; the scheduler counts it, and here only quotas do."""
+    is_refused: bool = False
+    """Whether the scheduler has failed to find room for its claims."""
     claimable: tuple[int, ...] = ()
     """MiB of the cards that these may be parts of, the smallest first: those of its node, else all."""
     cpu_milli: int = 0

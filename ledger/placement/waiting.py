@@ -24,7 +24,7 @@ class PendingPods:
         self._slices: dict[tuple[str, ...] | None, dict[Unit, int]] = {}
         """By the values of GPU memory that pods require, and by unit."""
         self.claiming = 0
-        """Pods that claim cards, and reservations for them."""
+        """Pods whose claims the scheduler has not tried yet, and reservations of such."""
         self.claims: dict[ClaimKey, Claim] = {}
         """What is listed as waiting, in the order of arrival. Pods that claim cards take no slices."""
 
@@ -54,7 +54,7 @@ class PendingPods:
     def _count(self, claim: Claim, sign: int) -> None:
         by_unit = self._slices.setdefault(claim.memory_values, {})
         add_amounts(by_unit, claim, sign)
-        self.claiming += sign * bool(claim.claimed)
+        self.claiming += sign * bool(claim.claimed and not claim.is_refused)
         if not by_unit:
             del self._slices[claim.memory_values]
 

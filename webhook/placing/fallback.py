@@ -70,8 +70,7 @@ class Fallback:
             return Unanswered(Reason.QUOTA_UNKNOWN, f"{why}: try again")
         known = self.claims.find(request)
         if known is not None:
-            waits = request.demands.is_gated
-            return msgspec.structs.replace(known, degraded=True, waits_for_quota=waits)
+            return msgspec.structs.replace(known, degraded=True, waits_for_quota=request.demands.is_gated)
         now = self._clock()
         uncounted = msgspec.structs.replace(accounting, quotas=())
         request = msgspec.structs.replace(request, accounting=uncounted)

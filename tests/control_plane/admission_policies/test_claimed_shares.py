@@ -129,13 +129,9 @@ def test_a_pod_of_another_mode_or_of_one_container_has_no_such_claim(no_webhook,
     }
     name = claims["claimed"][0]["resourceClaimTemplateName"]
     claims["claimed"][0]["resourceClaimTemplateName"] = name.replace("-4of8-", "-4of8-p4-")
-    claims["late"] = claims["half"]
-    only_in_dra = "only in mode dra"
-    for which, message in (
-        ("half", only_in_dra),
-        ("late", only_in_dra),
-        ("claimed", "a request for each container"),
-    ):
+    claims["late"], of_mode = claims["half"], "only in mode dra"
+    of_one = "claimed", "a request for each container"
+    for which, message in (("half", of_mode), ("late", of_mode), of_one):
         pod = copy.deepcopy(no_webhook[which])
         pod["spec"]["resourceClaims"] = claims[which]
         with pytest.raises(ApiError, match=message):

@@ -4,7 +4,8 @@ import pytest
 
 from kube.dra import DRIVER, NVIDIA_DRIVER
 from ledger.claimed_cards import CardClaim, CardKey, ClaimedPart
-from ledger.placement_request import Placement, Quota, Unschedulable
+from ledger.placement_request import Placement, Unschedulable
+from modes.claim_name import NamedShare
 from modes.fraction import Fraction
 from tests.ledger.cluster import changed, gpu_node, holder, ledger_of, request_of
 from tests.ledger.test_instances import A100_80, mig_node, native
@@ -18,9 +19,9 @@ def ask(share=1, prefer=MIG_FIRST, **more):
     return request_of(fraction, prefer=prefer, **more)
 
 
-def family(answer):
+def family(answer, other="per-gpu"):
     assert isinstance(answer, Placement), answer
-    return "mig" if answer.instance is not None else "per-gpu"
+    return "mig" if answer.instance is not None else other
 
 
 def both(*, full_mig=False, full_slices=False, **profiles):
@@ -83,15 +84,15 @@ def test_an_instance_that_the_pod_has_already_is_kept_though_slices_have_room_by
 
 
 MIG_OR_CLAIM, CLAIM_OR_MIG = ("mig", "dra"), ("dra", "mig")
-NVIDIAS = {"driver": NVIDIA_DRIVER, "writes_limits": True}
 
 
-def claiming(share=1, prefer=CLAIM_OR_MIG, **more):
-    return ask(share, prefer, **{"mode": "dra", "driver": DRIVER, "writes_limits": False, **more})
+def claiming(share=1, prefer=CLAIM_OR_MIG, driver=DRIVER, **more):
+    writes = driver == NVIDIA_DRIVER
+    return ask(share, prefer, mode="dra", driver=driver, writes_limits=writes, **more)
 
 
 def with_card(*, full_mig=False, claimed=0, driver=DRIVER, **node):
-    """A free 1g.10gb, and a card of 80 GiB of which so much is claimed, in millionths or MiB."""
+    """A free 1g.10gb, and a card of 80 GiB with so much claimed, in millionths or MiB."""
     held = (native("x", "m", "1g.10gb"),) if full_mig else ()
     ledger = ledger_of(mig_node("m", A100_80, p1g_10gb=1), gpu_node("d", 0, **node), holders=held)
     ledger.put_offer(offer("d", 81920, driver=driver))
@@ -101,9 +102,7 @@ def with_card(*, full_mig=False, claimed=0, driver=DRIVER, **node):
     return ledger
 
 
-def of(answer):
-    assert isinstance(answer, Placement), answer
-    return "mig" if answer.instance is not None else "dra"
+FULL = {"full_mig": True, "claimed": 950_000}
 
 
 @pytest.mark.parametrize(
@@ -113,45 +112,35 @@ def of(answer):
         ({}, CLAIM_OR_MIG, "dra", ""),
         ({"full_mig": True, "claimed": 800_000}, MIG_OR_CLAIM, "dra", "mig has no room now"),
         ({"claimed": 950_000}, CLAIM_OR_MIG, "mig", "dra has no room now"),
+        ({"claimed": 80_000, "driver": NVIDIA_DRIVER}, CLAIM_OR_MIG, "mig", "dra has no room now"),
+        ({"claimed": 70_000, "driver": NVIDIA_DRIVER}, CLAIM_OR_MIG, "dra", ""),
         ({"usable": False}, CLAIM_OR_MIG, "mig", "dra has no room now"),
-        ({"full_mig": True, "claimed": 950_000}, MIG_OR_CLAIM, "mig", ""),
-        ({"full_mig": True, "claimed": 950_000}, CLAIM_OR_MIG, "dra", ""),
+        (FULL, MIG_OR_CLAIM, "mig", ""),
+        (FULL, CLAIM_OR_MIG, "dra", ""),
     ],
 )
 @pytest.mark.parametrize("share", [1, 8000], ids=["fraction", "memory"])
 def test_a_claim_has_room_if_an_offered_card_has(state, prefer, taken, why, share):
-    answer = with_card(**state).place(claiming(share, prefer), 0.0)
-    assert (of(answer), answer.passed_over) == (taken, why)
+    answer = with_card(**state).place(claiming(share, prefer, state.get("driver", DRIVER)), 0.0)
+    assert (family(answer, "dra"), answer.passed_over) == (taken, why)
 
 
-@pytest.mark.parametrize(("claimed", "taken"), [(70000, "dra"), (80000, "mig")])
-@pytest.mark.parametrize("share", [1, 8000], ids=["fraction", "memory"])
-def test_the_same_holds_for_nvidias_driver(claimed, taken, share):
-    ledger = with_card(claimed=claimed, driver=NVIDIA_DRIVER)
-    assert of(ledger.place(claiming(share, **NVIDIAS), 0.0)) == taken
-
-
-def test_pods_that_come_at_once_get_no_more_claims_than_have_room():
+@pytest.mark.parametrize(("is_refused", "taken"), [(False, ["dra", "mig"]), (True, ["dra", "dra"])])
+def test_claims_have_room_beside_all_that_the_scheduler_has_not_tried(is_refused, taken):
     ledger = with_card(claimed=700_000)
-    taken = [of(ledger.place(claiming(reservation=f"r{at}"), 0.0)) for at in range(4)]
-    assert taken == ["dra", "dra", "mig", "dra"]
+    ledger.set_pod(holder("w", None, claimed=(NamedShare(),), is_refused=is_refused))
+    answers = [ledger.place(claiming(reservation=f"r{at}"), 0.0) for at in range(2)]
+    assert [family(answer, "dra") for answer in answers] == taken
 
 
 def test_while_no_card_is_offered_a_pod_waits_for_an_instance_if_there_are_any():
     full = ledger_of(mig_node("m", A100_80, p1g_10gb=1), holders=(native("x", "m", "1g.10gb"),))
-    assert [of(ledger.place(claiming(), 0.0)) for ledger in (full, ledger_of())] == ["mig", "dra"]
+    answers = [ledger.place(claiming(), 0.0) for ledger in (full, ledger_of())]
+    assert [family(answer, "dra") for answer in answers] == ["mig", "dra"]
 
 
 def test_what_no_instance_can_give_is_a_claim_and_an_instance_by_name_is_none():
     for fraction in (Fraction(2, 8, split=(1, 1)), Fraction(1, 8).on_each_of(2)):
         request = changed(claiming(prefer=MIG_OR_CLAIM), fraction=fraction)
-        assert of(with_card().place(request, 0.0)) == "dra"
-    assert of(with_card().place(claiming(resource="nvidia.com/mig-1g.10gb"), 0.0)) == "mig"
-
-
-def test_the_quota_of_a_pod_decides_between_a_claim_and_an_instance():
-    """20 GB are 2 eighths of the card, and the next larger instance is 4."""
-    ledger = ledger_of(mig_node("m", A100_80, p3g_40gb=1), gpu_node("d", 0))
-    ledger.put_offer(offer("d", 81920))
-    quotas = (Quota("namespace", "default", slices=3),)
-    assert of(ledger.place(claiming(2, MIG_OR_CLAIM, quotas=quotas, oversized="take"), 0.0)) == "dra"
+        assert family(with_card().place(request, 0.0), "dra") == "dra"
+    assert family(with_card().place(claiming(resource="nvidia.com/mig-1g.10gb"), 0.0)) == "mig"

@@ -8,8 +8,8 @@ from modes.fraction import Fraction
 from tests.ledger.cluster import gpu_node
 from tests.ledger.test_instances import A100_80, mig_node, native
 from tests.ledger.test_quotas_of_claims import offer
-from tests.webhook.support import container, pod, policies
-from tests.webhook.support.gpu_pods import asking_memory, expressions, sharing, webhook_of
+from tests.webhook.support import pod, policies
+from tests.webhook.support.gpu_pods import asking_memory, expressions, webhook_of
 
 ONE = "nvidia.com/mig-1g.10gb"
 PREFER = "resources: {mode: dra, driver: DRIVER, prefer: [mig, dra]}\nmemory: {allowed: true}"
@@ -19,9 +19,8 @@ LABELLED = pod(fraction="0.125")
 def webhook(*, is_full=False, driver=DRIVER):
     held = (native("x", "m", "1g.10gb"),) if is_full else ()
     policy_set = policies(PREFER.replace("DRIVER", driver))
-    found = webhook_of(
-        mig_node("m", A100_80, p1g_10gb=1), gpu_node("d", 0), policy_set=policy_set, holders=held
-    )
+    nodes = mig_node("m", A100_80, p1g_10gb=1), gpu_node("d", 0)
+    found = webhook_of(*nodes, policy_set=policy_set, holders=held)
     found.ledger.put_offer(offer("d", 81920, driver=driver))
     return found
 
@@ -61,20 +60,9 @@ def test_a_pod_whose_claim_does_not_agree_with_it_gets_another_claim_and_no_inst
 
 def test_a_pod_with_a_claim_gets_no_instance_in_addition():
     stored = webhook(is_full=True).decide(LABELLED).stored
-    stored["spec"]["containers"][0]["resources"]["limits"] = {ONE: "1"}
-    stored["spec"]["containers"][0]["resources"]["requests"] = {ONE: "1"}
+    stored["spec"]["containers"][0]["resources"] |= {"limits": {ONE: "1"}, "requests": {ONE: "1"}}
     decided = webhook().decide(stored)
     assert (decided.allowed, decided.code) == (False, "other-gpu-system")
-
-
-def test_several_containers_get_a_claim_and_a_pod_that_names_an_instance_gets_it():
-    assert "resourceClaims" in webhook().decide(sharing("train=0.125,eval=0.125", "0.250")).spec
-    named = pod(fraction="0.125", containers=[container(limits={ONE: "1"})])
-    decided = webhook(is_full=True).decide(named)
-    assert (decided.container()["resources"]["limits"], "resourceClaims" in decided.spec) == (
-        {ONE: "1"},
-        False,
-    )
 
 
 def test_an_instance_of_another_kind_than_the_pod_accepts_is_chosen_again():
