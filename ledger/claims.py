@@ -103,9 +103,12 @@ class ClaimOptions:
             share.driver or "", asked, demands.kinds, lambda node: own.why_not(self._index.fact(node))
         )
         for node, free in self._cards.most_free().items():
+            account = self._index.accounts.get(node)
             # Most nodes of a full cluster end here.
-            if asked.may_fit(*free):
+            if not asked.may_fit(*free) or account is None or account.cpu_free < share.cpu_milli:
+                continue
+            if account.has_beside(share.memory_bytes, ()):
                 search.look_at(node, self._cards.on(node))
-                if search.found.fit > self._pending.claiming:
-                    return True
+            if search.found.fit > self._pending.claiming:
+                return True
         return False

@@ -88,7 +88,7 @@ MIG_OR_CLAIM, CLAIM_OR_MIG = ("mig", "dra"), ("dra", "mig")
 
 def claiming(share=1, prefer=CLAIM_OR_MIG, driver=DRIVER, **more):
     writes = driver == NVIDIA_DRIVER
-    return ask(share, prefer, mode="dra", driver=driver, writes_limits=writes, **more)
+    return ask(share, prefer, mode="dra", driver=driver, writes_limits=writes, cpu_milli=1000, **more)
 
 
 def with_card(*, full_mig=False, claimed=0, driver=DRIVER, **node):
@@ -115,6 +115,7 @@ FULL = {"full_mig": True, "claimed": 950_000}
         ({"claimed": 80_000, "driver": NVIDIA_DRIVER}, CLAIM_OR_MIG, "mig", "dra has no room now"),
         ({"claimed": 70_000, "driver": NVIDIA_DRIVER}, CLAIM_OR_MIG, "dra", ""),
         ({"usable": False}, CLAIM_OR_MIG, "mig", "dra has no room now"),
+        ({"cpu_milli": 900}, CLAIM_OR_MIG, "mig", "dra has no room now"),
         (FULL, MIG_OR_CLAIM, "mig", ""),
         (FULL, CLAIM_OR_MIG, "dra", ""),
     ],
