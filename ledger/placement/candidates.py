@@ -99,7 +99,6 @@ class CandidateFinder:
 
     def __init__(self, index: NodeIndex) -> None:
         self.index = index
-        """The nodes."""
         self._generation = -1
         self._known: dict[Hashable, Candidates] = {}
 
