@@ -21,8 +21,6 @@ class Clock:
 
 
 class LeaseApi(FakeApi):
-    """A fake API server that holds a Lease."""
-
     def __init__(self):
         super().__init__()
         self.lease = FakeLease()

@@ -11,7 +11,6 @@ ON = {"agent": {"enabled": True, "offer": "device-plugin"}}
 
 
 def agent_of(helm, values):
-    """The agent's pod."""
     [found] = [each for each in helm.rendered(values) if each["kind"] == "DaemonSet"]
     return found["spec"]["template"]["spec"]
 

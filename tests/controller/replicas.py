@@ -81,12 +81,10 @@ async def running(api, folder, **changes):
 
 
 async def plain(replica, path):
-    """What its plain port answers."""
     return await asyncio.to_thread(plain_http.get, f"http://127.0.0.1:{replica.ports[1]}{path}")
 
 
 async def until(check):
-    """Wait until a check, or what it awaits, is true."""
     async with asyncio.timeout(WAIT_S):
         while True:
             found = check()

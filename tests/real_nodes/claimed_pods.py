@@ -32,12 +32,10 @@ class ClaimedPods(Pods):
         return card
 
     def limit(self, name: str) -> str | None:
-        """The limit of a pod's first GPU."""
         return self.environment(name).get(LIMIT)
 
 
 def claims(cluster: RealCluster) -> list[Object]:
-    """Of the namespace."""
     return cluster.api.list("ResourceClaim", WORK, API)
 
 

@@ -65,7 +65,6 @@ class Load:
         ]
 
     def __enter__(self) -> Self:
-        """Begin."""
         for thread in self._threads:
             thread.start()
         return self

@@ -33,7 +33,6 @@ def of_page(policies: Mapping[str, Any] | None = None, **agent: Any) -> Mapping[
 
 
 def set_label(cluster: RealCluster, label: str, value: str) -> None:
-    """Label the node, as kubectl does."""
     cluster.api.patch("Node", NODE, {"metadata": {"labels": {label: value}}})
 
 
@@ -72,13 +71,11 @@ def libraries(cluster: RealCluster, name: str) -> set[str]:
 
 
 def gpu_node(cluster: RealCluster) -> Mapping[str, Any]:
-    """What the agent says of the node."""
     stored = cluster.kubectl("get", "gpunode", NODE, "--output=json")
     return json.loads(stored.stdout)["status"]
 
 
 def taints(cluster: RealCluster) -> list[Object]:
-    """The node's taints."""
     return cluster.api.get("Node", NODE)["spec"].get("taints", [])
 
 
@@ -124,7 +121,6 @@ def discover_features(cluster: RealCluster) -> Mapping[str, str]:
 
 
 def is_let_in(cluster: RealCluster, wanted: Object) -> bool:
-    """Whether a pod would be created."""
     return not cluster.api.refusal(wanted, WORK)
 
 

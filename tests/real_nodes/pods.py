@@ -40,7 +40,6 @@ def deployment(template: Object, replicas: int = 1) -> Object:
 
 
 def phase(cluster: RealCluster, name: str) -> str | None:
-    """Of a pod."""
     return cluster.api.get("Pod", name, WORK)["status"].get("phase")
 
 
@@ -67,5 +66,4 @@ def environment(
 
 
 def cards(cluster: RealCluster, name: str) -> list[str]:
-    """The device nodes of cards that a pod has."""
     return inside(cluster, name, "sh", "-c", "ls /dev/nvidia[0-9]").split()

@@ -118,17 +118,14 @@ class FakeKubelet:
         return list(self.first_devices[resource].values()).count("Healthy")
 
     async def until_offered(self, resource: str, healthy: int = 8) -> None:
-        """Wait until a resource has so many healthy devices."""
         await until(lambda: list(self.devices.get(resource, {}).values()).count("Healthy") == healthy)
 
     async def allocate(self, resource: str, *ids: str) -> api.ContainerAllocateResponse:
-        """Ask for devices for one container."""
         request = api.AllocateRequest(container_requests=[api.ContainerAllocateRequest(devices_ids=ids)])
         answer = await self._stubs[resource].Allocate(request, timeout=PATIENCE_S)
         return answer.container_responses[0]
 
     async def prefer(self, resource: str, available: list[str], size: int, must: tuple[str, ...] = ()):
-        """Ask which devices are preferred."""
         wanted = {"must_include_deviceIDs": must, "allocation_size": size}
         one = api.ContainerPreferredAllocationRequest(available_deviceIDs=available, **wanted)
         request = api.PreferredAllocationRequest(container_requests=[one])

@@ -62,7 +62,6 @@ def card(index: int, memory_mib: int = 40960, **more: Any) -> Card:
 
 
 def ids(index: int, *numbers: int) -> list[str]:
-    """Device ids of a GPU."""
     return [f"GPU-{index}::{number}" for number in numbers]
 
 
@@ -115,7 +114,6 @@ class AgentNode:
             (self.root / "proc" / str(pid) / name).write_text(text)
 
     def open_driver(self) -> Nvml:
-        """Open the way to the GPUs."""
         return Nvml(self.root / "pci", self.root / "cgroup")
 
     def take_control_groups_of_version_2(self) -> None:
@@ -215,6 +213,5 @@ def run_hook(hook: dict[str, Any], state: dict[str, Any]) -> subprocess.Complete
 
 
 async def ready(process: AgentProcess) -> httpx.Response:
-    """What /readyz answers."""
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{process.port}", timeout=PATIENCE_S) as client:
         return await client.get("/readyz")

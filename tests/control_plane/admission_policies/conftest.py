@@ -91,7 +91,6 @@ def product(control_plane, nodes_and_namespaces, tmp_path_factory):
 
 @pytest.fixture(scope="package")
 def values(product):
-    """The chart's values for that process."""
     outside = elsewhere(product)
     return {**VALUES, **outside, "webhook": {**WEBHOOK, **outside["webhook"]}}
 

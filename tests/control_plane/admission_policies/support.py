@@ -147,7 +147,6 @@ def lock_in_effect(api: Api) -> bool:
 
 
 def is_allowed(api: Api, pod: Object, namespace: str) -> bool:
-    """Whether a pod could be created."""
     return not api.refusal(pod, namespace)
 
 
@@ -174,7 +173,6 @@ def labelled_asking(resource: str) -> Object:
 
 
 def annotated_pod(annotation: str, name: str = "unlabelled", **spec: object) -> Object:
-    """An unlabelled pod with one annotation."""
     pod = unlabelled_pod(name, **spec)
     pod["metadata"]["annotations"] = {annotation: "nvidia.com/gpu=all"}
     return pod

@@ -126,7 +126,6 @@ class Changing:
         eventually(lambda: passes_by(probe(self.api, OLD)), "the webhook is out of effect")
 
     def variables(self):
-        """Of the lock."""
         found = self.api.get(LOCK, f"{RELEASE}-injected", api=ADMISSION)["spec"]["variables"]
         return {variable["name"]: variable["expression"] for variable in found}
 

@@ -20,12 +20,10 @@ CLAIMED = "example.com/gpu-shares"
 
 
 def is_gated(pod: Object) -> bool:
-    """Whether Kueue holds a pod back."""
     return any(gate["name"] == GATE for gate in pod["spec"].get("schedulingGates", ()))
 
 
 def slices_of(pod: Object) -> dict[str, str]:
-    """The slices in a pod's limits."""
     limits = pod["spec"]["containers"][0]["resources"]["limits"]
     return {name: amount for name, amount in limits.items() if name.startswith("nvidia.com/")}
 
@@ -90,7 +88,6 @@ class Team:
     def pod(
         self, name: str, queue: str, fraction: str = "0.500", *, priority: str = "", **spec: object
     ) -> Object:
-        """Create a labelled pod in a queue."""
         pod = labelled_pod(name, fraction, terminationGracePeriodSeconds=0, **spec)
         pod["metadata"]["labels"][QUEUE_LABEL] = queue
         if priority:

@@ -91,7 +91,6 @@ def says(cluster: RealCluster, check: str) -> str:
 
 
 def until_said(cluster: RealCluster, *texts: str) -> None:
-    """Wait until doctor says something of the agent's pod."""
     eventually(
         lambda: all(text in says(cluster, "agent-pods") for text in texts), f"doctor says {texts}", 250
     )

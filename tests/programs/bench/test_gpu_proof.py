@@ -96,7 +96,6 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path, say):
-    """A machine with two cards."""
     return Machine(tmp_path, nvidia_programs(say))
 
 
