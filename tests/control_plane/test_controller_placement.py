@@ -1,6 +1,5 @@
 """Webhook and controllers on a real control plane: who places, and what happens when it goes away."""
 
-import re
 from collections import Counter
 from functools import partial
 
@@ -46,33 +45,6 @@ def bound(control_plane, namespace):
         for node, note in notes
         if node
     ]
-
-
-def reservations(controller):
-    text = controller.plain("/metrics")
-    return int(float(re.search(r"^fraction_injector_reservations (\S+)", text, re.MULTILINE)[1]))
-
-
-def test_pods_go_where_the_leader_says_and_its_reservations_become_holders(
-    control_plane, namespace, nodes, serve
-):
-    [node] = nodes(GpuNode(gpus=2))
-    controller, webhook = serve()
-    before = degraded(webhook)
-    assert create(control_plane, namespace, [f"pod-{i}" for i in range(16)]) == {}
-    eventually(lambda: len(bound(control_plane, namespace)) == 16, "all 16 eighths are bound")
-    eventually(lambda: shares(controller, node) == ["holder"] * 16, "the controller has seen it")
-    assert controller.taken()[node] == {0: 8, 1: 8}
-    assert reservations(controller) == 0
-    of_gpus = controller.plain("/metrics/gpus").splitlines()
-    assert f'fraction_injector_gpu_slices{{node="{node}",gpu="1",state="used"}} 8' in of_gpus
-    assert degraded(webhook) == before
-
-
-def shares(controller, node):
-    """What holds slices of a node, by kind."""
-    [found] = [each for each in controller.ledger().nodes if each.name == node]
-    return [share.kind for gpu in found.gpus for share in gpu.shares]
 
 
 def test_only_our_own_certificates_get_an_answer_on_any_route(start, tmp_path):

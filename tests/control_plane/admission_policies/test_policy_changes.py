@@ -80,7 +80,6 @@ class Changing:
         self.helm = Helm(control_plane, folder)
         self._product = product
         self._outside = {key: values[key] for key in ("webhook", "tls", "controller")}
-        self._folder = folder
 
     def apply(self, policies, *options):
         """Upgrade the release; the webhook hears nothing of it."""

@@ -113,10 +113,6 @@ class Team:
                 return " ".join(one["message"] for one in conditions if one["type"] == "QuotaReserved")
         return ""
 
-    def reserved(self, queue: str) -> int:
-        """Slices that are reserved in a ClusterQueue."""
-        return reserved(self.api, queue).get(SLICES, 0)
-
 
 def reserved(api: Api, queue: str) -> dict[str, int]:
     """What is reserved in a ClusterQueue of one flavor, by resource; memory in bytes."""
