@@ -36,12 +36,7 @@ FINDINGS = {
         *("crds", {"served": frozenset({"gpuledgers"})}, "failed"),
         "the API server does not serve gpunodes of clearml-injector.io/v1alpha1 -- run helm upgrade",
     ),
-    "no Lease": (
-        "controller",
-        {"lease": None},
-        "failed",
-        f"-controller does not exist{PODS}",
-    ),
+    "no Lease": ("controller", {"lease": None}, "failed", f"-controller does not exist{PODS}"),
     "a free Lease": ("controller", {"lease": lease(holder="")}, "failed", f"no controller leads{PODS}"),
     "a Lease that was never renewed": ("controller", {"lease": lease(ago=None)}, "failed", f"leads{PODS}"),
     "a Lease of 5 minutes ago": (

@@ -140,10 +140,7 @@ class AgentNode:
 
 @contextlib.asynccontextmanager
 async def running(
-    node: AgentNode,
-    policy: AgentPolicy = PER_GPU,
-    source: Nvml | None = None,
-    api: Any = None,
+    node: AgentNode, policy: AgentPolicy = PER_GPU, source: Nvml | None = None, api: Any = None
 ) -> AsyncIterator[AgentProcess]:
     """An agent that runs on a node while the context is open."""
     source = source or node.open_driver()

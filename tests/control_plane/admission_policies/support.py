@@ -37,19 +37,12 @@ WHOLE = {"0.125": 1, "0.375": 3, "0.500": 4, "0.750": 6, "1.000": 8}
 _POLICIES = {
     "default": {},
     "whole": {
-        "fractions": {"0.125": 1, "0.25": 2, "0.500": 4, "1.000": 8, "2.0": 16, "3": 24, "0.2": 2, "0.95": 8},
+        "fractions": {"0.125": 1, "0.25": 2, "0.500": 4, "1.000": 8, "2.0": 16, "3": 24, "0.2": 2, "0.95": 8}
     },
     "pooled": {"resources": {"mode": "pooled"}},
     "both": {"resources": {"prefer": ["mig", "per-gpu"]}, "fractions": WHOLE},
-    "either": {
-        "resources": {"mode": "pooled", "prefer": ["mig", "pooled"]},
-        "fractions": WHOLE,
-    },
-    "mig": {
-        "resources": {"mode": "mig"},
-        "fractions": WHOLE,
-        "memory": {"allowed": True},
-    },
+    "either": {"resources": {"mode": "pooled", "prefer": ["mig", "pooled"]}, "fractions": WHOLE},
+    "mig": {"resources": {"mode": "mig"}, "fractions": WHOLE, "memory": {"allowed": True}},
     "driver": {"limiter": "nvidia-driver"},
     "quarters": {"slicesPerGpu": 4},
     "open": {"limiter": "none"},
@@ -76,10 +69,7 @@ POLICIES = {
     for name, policy in _POLICIES.items()
 }
 LIMITERS = {
-    "site": {
-        "env": {"SITE_SHARE": "{percent}"},
-        "modes": {"per-gpu": {"env": {"SITE_MIB": "{memory_mib}"}}},
-    }
+    "site": {"env": {"SITE_SHARE": "{percent}"}, "modes": {"per-gpu": {"env": {"SITE_MIB": "{memory_mib}"}}}}
 }
 QUEUES = {
     "services": {"share": "none"},

@@ -204,10 +204,7 @@ def test_a_claim_that_got_its_card_since_it_was_read_does_not_wait_for_one():
     ("found", "cause"),
     [
         (None, "waits for a card; free cards are being searched"),
-        (
-            PodDemands(None, claim=CLAIM),
-            "its nodeSelector, affinity or tolerations are too long to compare",
-        ),
+        (PodDemands(None, claim=CLAIM), "its nodeSelector, affinity or tolerations are too long to compare"),
         (
             PodDemands(Constraints(), claim=ShareClaim(state="waiting", name="y-claim")),
             "a claim: it is not known which cards have room",
