@@ -36,12 +36,7 @@ class Pod:
 
 
 class Installation:
-    """The release in a cluster.
-
-    Args:
-        cluster: Where to.
-        helm: Of the administrator.
-    """
+    """The release in a cluster."""
 
     def __init__(self, cluster: RealCluster, helm: Helm) -> None:
         self.cluster = cluster

@@ -45,10 +45,6 @@ def plain(name: str) -> Object:
 class Load:
     """Creates pods while the context is open, and deletes each after some seconds.
 
-    Args:
-        api: Of the user.
-        namespace: Where.
-
     Attributes:
         creations: What became of each create.
     """

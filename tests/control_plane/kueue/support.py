@@ -36,13 +36,7 @@ def delete_jobs(control_plane: Cluster, namespace: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Team:
-    """A namespace with queues.
-
-    Attributes:
-        api: The API server.
-        namespace: Of its pods.
-        apply: Applies a text of YAML until the test ends.
-    """
+    """A namespace with queues; what is applied goes when the test ends."""
 
     api: Api
     namespace: str
@@ -62,10 +56,7 @@ class Team:
     ) -> str:
         """Create a LocalQueue with a ClusterQueue of its own, of this many slices of each flavor.
 
-        Args:
-            slices: Of each flavor.
-            flavors: Labels of the nodes of each flavor, by its name; None for one of any node.
-            spec: More fields of the ClusterQueue.
+        A flavor has the labels of its nodes; without flavors there is one of any node.
         """
         names = {f"{self.namespace}-{name}": labels for name, labels in (flavors or {"any": {}}).items()}
         [queues] = eventually(self._queues, "the API server has read Kueue's changed resources again")
