@@ -21,6 +21,12 @@ PLUGIN, CLIENT = "nvidia.com/gpu.deploy.device-plugin", "nvidia.com/gpu.deploy.c
 SLICES = ("nvidia.com/gpu-0", "nvidia.com/gpu-1")
 HELD = {"key": "clearml-injector.io/agent-not-ready", "effect": "NoSchedule"}
 WHOLE = 8
+RUNTIME_CLASS = {
+    "apiVersion": "node.k8s.io/v1",
+    "kind": "RuntimeClass",
+    "metadata": {"name": "nvidia"},
+    "handler": "nvidia",
+}
 
 
 def of_page(policies: Mapping[str, Any] | None = None, **agent: Any) -> Mapping[str, Any]:
