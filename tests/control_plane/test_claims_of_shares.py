@@ -196,7 +196,6 @@ def test_a_pod_whose_template_is_deleted_before_its_claim_is_made_runs(
 
 @contextmanager
 def paused(pid: int) -> Iterator[None]:
-    """Stop a process for a while."""
     os.kill(pid, signal.SIGSTOP)
     try:
         yield

@@ -42,7 +42,6 @@ def unschedulable(pod):
 
 
 def gpu_of(pod):
-    """Node and GPU of a pod that runs."""
     return pod["spec"]["nodeName"], pod["metadata"]["annotations"]["clearml-injector/gpu-index"]
 
 

@@ -60,7 +60,6 @@ class ClusterApi(FakeApi):
 
 @contextlib.asynccontextmanager
 async def running(api, folder, **changes):
-    """A replica that serves."""
     options = ControllerOptions(
         port=0,
         health_port=0,

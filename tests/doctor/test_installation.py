@@ -27,7 +27,6 @@ def counted(**figures):
 
 
 def ending(**after):
-    """A served certificate."""
     return serving(served(certificate_ends=(NOW + timedelta(**after)).timestamp()))
 
 

@@ -56,8 +56,6 @@ def agent_cluster(  # noqa: PLR0913 what a node may differ in
 
 
 class Pods:
-    """Pods of a test."""
-
     def __init__(self, cluster: RealCluster, namespace: str = "default") -> None:
         self._cluster = cluster
         self._namespace = namespace

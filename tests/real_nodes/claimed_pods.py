@@ -23,7 +23,6 @@ class ClaimedPods(Pods):
         self.create_as_it_is(pod)
 
     def held(self) -> object:
-        """The claims that are left."""
         return claims(self._cluster)
 
     def card(self, name: str) -> str:

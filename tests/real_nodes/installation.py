@@ -26,8 +26,6 @@ VALUES: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A running pod of the product."""
-
     name: str
     uid: str
     node: str
@@ -123,5 +121,4 @@ def until(moment: float) -> None:
 
 
 def first(pods: Sequence[Pod]) -> Pod:
-    """The one whose name sorts first."""
     return min(pods, key=lambda pod: pod.name)

@@ -66,7 +66,6 @@ class Load:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop, and delete what is left."""
         self._done.set()
         for thread in self._threads:
             thread.join()

@@ -92,7 +92,6 @@ def serve(installation: Installation, policies: Mapping[str, Any] | None = None,
 
 
 def until_it_serves(cluster: RealCluster) -> None:
-    """Wait until the agent of the last values serves."""
     eventually(lambda: rolled_out(cluster), "the agent of these values is ready", 200)
     eventually(lambda: offered(cluster)[1:] == ["8", "8"], "slices are offered", 100)
 

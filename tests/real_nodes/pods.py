@@ -60,7 +60,6 @@ def inside(cluster: RealCluster, name: str, *command: str, container: str = "", 
 def environment(
     cluster: RealCluster, name: str, *, container: str = "", namespace: str = WORK
 ) -> dict[str, str]:
-    """The variables of a container's first process."""
     text = inside(cluster, name, "cat", "/proc/1/environ", container=container, namespace=namespace)
     return dict(line.split("=", 1) for line in text.split("\0") if line)
 

@@ -58,7 +58,6 @@ def cluster(possible, image, say: Say, pytestconfig: pytest.Config) -> Iterator[
 
 @pytest.fixture(scope="module")
 def installation(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Installation:
-    """The page's file, installed."""
     installation = Installation(cluster, Helm(cluster, tmp_path_factory.mktemp("helm")))
     eventually(lambda: offered(cluster) == ["2", None, None], "NVIDIA's plugin offers both cards", READY_S)
     installation.helm.apply(of_page())

@@ -135,7 +135,6 @@ class DraKubelet:
         return await self._call("Prepare", api.NodePrepareResourcesRequest, name, uid)
 
     async def unprepare(self, name: str = "claim", uid: str = UID) -> str:
-        """Unprepare a claim; return the error."""
         return (await self._call("Unprepare", api.NodeUnprepareResourcesRequest, name, uid)).error
 
     async def _call(self, verb: str, request: Any, name: str, uid: str) -> Any:

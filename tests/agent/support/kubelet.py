@@ -133,7 +133,6 @@ class FakeKubelet:
         return list(answer.container_responses[0].deviceIDs)
 
     async def pre_start(self, resource: str, *ids: str) -> None:
-        """Say that a container is about to start."""
         request = api.PreStartContainerRequest(devices_ids=ids)
         await self._stubs[resource].PreStartContainer(request, timeout=PATIENCE_S)
 
@@ -177,7 +176,6 @@ def _answer(given: str | api.ContainerAllocateResponse | None) -> bytes:
 
 @contextlib.asynccontextmanager
 async def kubelet_in(root: Path, kind: type[FakeKubelet] = FakeKubelet) -> AsyncIterator[FakeKubelet]:
-    """A kubelet that runs while the context is open."""
     kubelet = kind(root)
     await kubelet.start()
     try:

@@ -100,7 +100,6 @@ class AgentNode:
         self.library.node.write(self.cards)
 
     def write_numa_node(self, card: Card, number: int) -> None:
-        """Say to which NUMA node a GPU belongs, as the kernel does."""
         slot = self.root / "pci" / card.bus
         slot.mkdir(parents=True)
         (slot / "numa_node").write_text(f"{number}\n")
@@ -142,7 +141,6 @@ class AgentNode:
 async def running(
     node: AgentNode, policy: AgentPolicy = PER_GPU, source: Nvml | None = None, api: Any = None
 ) -> AsyncIterator[AgentProcess]:
-    """An agent that runs on a node while the context is open."""
     source = source or node.open_driver()
     process = AgentProcess(node.options, policy, source, api)
     task = asyncio.ensure_future(process.serve())

@@ -169,7 +169,6 @@ def annotated_pod(annotation: str, name: str = "unlabelled", **spec: object) -> 
 
 
 def takes_devices(annotation: str) -> str:
-    """What the lock says of it."""
     return (
         f"annotation {annotation} injects devices without a limit: use the label clearml-injector/fraction"
         " or a resource instead, or ask the admin to set secondLock.deviceAnnotationNamespaces"

@@ -18,7 +18,6 @@ def controller(nodes, serve):
 
 @pytest.fixture
 def urgent(control_plane):
-    """A PriorityClass above the usual."""
     made = {"apiVersion": PRIORITY, "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 1000}
     path = f"/apis/{PRIORITY}/priorityclasses"
     control_plane.api.call("POST", path, made)

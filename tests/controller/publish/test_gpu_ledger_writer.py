@@ -79,7 +79,6 @@ class LedgersApi(FakeApi):
 
     @property
     def writes(self):
-        """Methods and paths of all writes so far."""
         return [(method, path) for method, path, _, _ in self.asked if method != "GET"]
 
     def _tell(self, kind, found):
