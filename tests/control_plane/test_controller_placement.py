@@ -1,12 +1,19 @@
 """Webhook and controllers on a real control plane: who places, and what happens when it goes away."""
 
 from collections import Counter
+from functools import partial
 
 import httpx
 import pytest
 
 from testbed.certificate_files import write_tls
-from testbed.controller_process import client_context, gpu_ledger, registered_webhook
+from testbed.controller_process import (
+    DEGRADED,
+    client_context,
+    gpu_ledger,
+    is_placed_by_controller,
+    registered_webhook,
+)
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
 from testbed.proxy import Proxy
@@ -49,13 +56,17 @@ def test_no_create_fails_while_the_leader_dies_and_another_takes_over(
     first = start("a")
     first.until_leading()
     second = start("b")
-    with registered_webhook(control_plane.api, namespace, second, tmp_path):
+    with registered_webhook(control_plane.api, namespace, second, tmp_path) as webhook:
         refused = create(control_plane, namespace, [f"before-{i}" for i in range(20)])
+        degraded = webhook.figure(DEGRADED)
         first.kill()
         number = 0
         while not second.leads:
             refused |= create(control_plane, namespace, [f"during-{number}"])
             number += 1
+        assert webhook.figure(DEGRADED) > degraded
+        normal = partial(is_placed_by_controller, control_plane.api, namespace, webhook)
+        eventually(normal, "the new leader places")
         refused |= create(control_plane, namespace, [f"after-{i}" for i in range(20)])
         assert refused == {}
         total = 40 + number
