@@ -1,4 +1,4 @@
-"""Cohorts, preemption and many pods: webhook and ledger go along with Kueue."""
+"""Cohorts and preemption: webhook and ledger go along with Kueue."""
 
 import pytest
 
