@@ -28,7 +28,6 @@ def modules(package):
 
 
 def all_modules():
-    """Those of every package."""
     return {file: tree for package in PACKAGES for file, tree in modules(package).items()}
 
 

@@ -92,7 +92,6 @@ def run(cache: Path, arguments: Sequence[str], part: str) -> tuple[int, list[str
 
 
 def by_file(failed: Iterable[str]) -> dict[str, str]:
-    """Return the first failed test of each file."""
     found: dict[str, str] = {}
     for nodeid in failed:
         file, _, test = nodeid.partition("::")
@@ -111,7 +110,6 @@ def tried_again(first: dict[str, str], part: str) -> list[str]:
 
 
 def main(tier: str, *arguments: str) -> int:
-    """Return the exit status of a whole run."""
     part = (CHOSEN or whose_day(datetime.now(UTC).date())) if tier == "long" else ""
     paths = paths_of(tier, part)
     reason = why_not() if "nodes" in tiers_of(paths) else None

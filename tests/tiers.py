@@ -106,7 +106,6 @@ def cpu_seconds() -> float:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Begin to count."""
     item.stash[_begun] = cpu_seconds()
 
 

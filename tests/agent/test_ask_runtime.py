@@ -32,7 +32,6 @@ class Containerd:
 
 @pytest.fixture
 def serve(tmp_path):
-    """Serve a runtime on a socket."""
     server = grpc.server(ThreadPoolExecutor(1))
 
     def serve(runtime):

@@ -42,7 +42,6 @@ class OperatorNode:
         self.generator.with_name("nvidia-ctk.json").write_text(json.dumps(content))
 
     def set(self, **more):
-        """Run the agent with other options."""
         roots = {"driver_root": str(self.driver), "host_driver_root": HOST_ROOT}
         self.node.options = dataclasses.replace(self.node.options, **roots, **more)
 

@@ -31,7 +31,6 @@ async def limited(*, can=True, hook=LIMIT_HOOK, policy=PER_GPU, **options):
 
 
 def hooks_of(node, index, slices):
-    """The hooks of a share."""
     return node.specification(index)[f"clearml-injector.io/slices=GPU-{index}-{slices}-of-8"].get("hooks", [])
 
 

@@ -8,7 +8,6 @@ from agent.private_folder import NAME
 
 @pytest.fixture
 def file(tmp_path):
-    """Where they are kept."""
     kept = Faults(tmp_path, "boot")
     kept.set("GPU-0", Fault(79))
     kept.save()

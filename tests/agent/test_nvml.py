@@ -60,7 +60,6 @@ def test_without_a_figure_of_reserved_memory_none_is_reserved(node, source, monk
 
 
 def raising(number):
-    """A function that answers with one of NVML's errors."""
     return mock.Mock(side_effect=pynvml.NVMLError(number))
 
 

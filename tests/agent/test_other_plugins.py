@@ -129,10 +129,7 @@ async def test_a_card_is_withdrawn_for_as_long_as_another_plugin_offers_it(capfd
 
 @pytest.mark.parametrize(
     ("counted", "held", "why"),
-    [
-        ({AT: {"GPU-0::0": "Healthy"}}, {}, WHY),
-        ({}, {("train", "main"): {AT: ["GPU-0"]}}, HELD),
-    ],
+    [({AT: {"GPU-0::0": "Healthy"}}, {}, WHY), ({}, {("train", "main"): {AT: ["GPU-0"]}}, HELD)],
     ids=["offers", "gave to a pod before it left"],
 )
 async def test_an_agent_that_starts_offers_no_card_that_another_plugin(counted, held, why):

@@ -67,7 +67,6 @@ async def test_the_compilers_words_are_the_error(options):
 
 
 async def compiled_here(options):
-    """The policy, compiled in this process."""
     try:
         return compile_policy(Path(options.policies), options.policy)
     except PolicyError as error:

@@ -14,7 +14,6 @@ from tests.agent.support.node import card, node_with, until
 
 @pytest.fixture
 async def agent(tmp_path):
-    """An agent that runs, and its kubelet."""
     (tmp_path / "default.yaml").write_text(LIMITS_BY_AGENT)
     async with node_with(card(0), policies=str(tmp_path)) as (node, kubelet):
         running = asyncio.ensure_future(run_agent(node.options, None))

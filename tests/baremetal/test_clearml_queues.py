@@ -1,24 +1,16 @@
 """ClearML's queues, mirrored: the rules."""
 
 import json
-from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
 
 from baremetal.clearml_queues import MAX_MIRRORED, ClearmlQueues, mirror
 from baremetal.machine import Start
-from baremetal.store import TaskStore
 from tests.baremetal.support.machine import cards, served, submission
 
 A, B, C = ((name, "2026-01-01") for name in ("a", "b", "c"))
 [HALF] = served("half=0.5")
-
-
-@pytest.fixture
-def store(tmp_path):
-    with closing(TaskStore(tmp_path)) as opened:
-        yield opened
 
 
 def waiting(store):

@@ -1,12 +1,7 @@
 """The page of one machine: what it shows."""
 
-from contextlib import closing
-
-import pytest
-
 from baremetal.machine import Machine, Start
 from baremetal.page import MachinePage
-from baremetal.store import TaskStore
 from tests.baremetal.support.machine import cards, served, submission
 from tests.web.asking import panels, rows, shown_on, watching
 
@@ -19,12 +14,6 @@ MACHINE = Machine(
     faults={"GPU-1": "GPU 1 is out of service: it does not answer"},
     warnings=("nothing limits tasks",),
 )
-
-
-@pytest.fixture
-def store(tmp_path):
-    with closing(TaskStore(tmp_path)) as opened:
-        yield opened
 
 
 def test_the_machine_is_one_node_with_tasks_that_run_and_wait_and_lost_cards(store, tmp_path):

@@ -13,12 +13,6 @@ from tests.baremetal.support.machine import cards, served, submission
 [HALF, DUAL] = served("half=0.5", "dual=2")
 
 
-@pytest.fixture
-def store(tmp_path):
-    with closing(TaskStore(tmp_path)) as opened:
-        yield opened
-
-
 def begun(store, number, indices=(0,), overtook=()):
     given = tuple(card for card in cards(3) if card.index in indices)
     return store.begin(Start(number, HALF, given, overtook), 5.0)

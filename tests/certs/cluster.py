@@ -87,7 +87,6 @@ class Cluster:
                 return self.bundle.replace(pem, bundle)
 
     def step(self) -> Action:
-        """One undisturbed step of one leader."""
         actions = [action for action in leader(self) if action is not None]
         return actions[0]
 

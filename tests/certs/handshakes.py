@@ -64,7 +64,6 @@ def trusting(ca_pem: bytes) -> ssl.SSLContext:
 
 
 def presenting(ca_pem: bytes, pair: KeyPair, folder) -> ssl.SSLContext:
-    """The same, with a client certificate."""
     context = trusting(ca_pem)
     context.load_cert_chain(*write_pair(folder, pair))
     return context

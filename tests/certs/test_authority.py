@@ -1,6 +1,6 @@
 """The CA: what X.509 readers see."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -9,7 +9,6 @@ from certs.authority import make_authority
 from testbed.certificate_files import certificate_of
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
-HOUR = timedelta(hours=1)
 
 
 def extension(pair, kind):

@@ -12,7 +12,6 @@ from certs.values import CertificateError, KeyPair
 from testbed.certificate_files import certificate_of
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
-HOUR = timedelta(hours=1)
 
 
 def extension(pair: KeyPair, kind):

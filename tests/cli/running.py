@@ -29,8 +29,6 @@ class Printed(NamedTuple):
 
 
 class Ended(Printed):
-    """How a command ended."""
-
     output: str
     """Both streams as a terminal shows them."""
 
@@ -67,7 +65,6 @@ def all_facts(*arguments, text=None):
 
 
 def facts_of(text, *arguments):
-    """The facts of the one object of a text."""
     [facts] = all_facts("-", *arguments, text=text)
     return facts
 

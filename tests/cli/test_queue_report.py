@@ -1,4 +1,4 @@
-"""`check`: what each queue's pods get; tests/cli/test_rules_agree.py holds it against the webhook."""
+"""`check`: what each queue's pods get."""
 
 from tests.cli.running import run, write
 

@@ -60,7 +60,6 @@ class FakeApi:
 
 @asynccontextmanager
 async def talking_to(fake):
-    """A client of the fake."""
     server = await asyncio.start_server(fake.serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     api = ApiServer(Endpoint(f"http://127.0.0.1:{port}"))
@@ -78,8 +77,6 @@ async def talking_to(fake):
 
 
 def reply(content, status="200 OK", **headers):
-    """A whole answer."""
-
     async def answer(writer):
         body = json.dumps(content).encode()
         lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}"]
@@ -91,7 +88,6 @@ def reply(content, status="200 OK", **headers):
 
 
 def refusal(code, message="no", **headers):
-    """What the API server says when it refuses."""
     return reply({"kind": "Status", "message": message, "code": code}, f"{code} Refused", **headers)
 
 
@@ -127,5 +123,4 @@ def cut(*events, tail):
 
 
 async def forever(_writer):
-    """Say nothing."""
     await asyncio.Event().wait()

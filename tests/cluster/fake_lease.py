@@ -6,8 +6,6 @@ from tests.cluster.fake_api import forever, refusal, reply
 
 
 class Leading:
-    """A replica that leads."""
-
     leads = True
 
 

@@ -31,11 +31,12 @@ def test_a_replica_that_does_not_lead_takes_no_step():
     asyncio.run(while_leading(SimpleNamespace(leads=False), pytest.fail, 0))
 
 
-def test_a_step_that_fails_is_no_sign_of_life():
+@pytest.mark.parametrize("error", [OSError("no API server"), TimeoutError("within the step")])
+def test_a_step_that_fails_is_no_sign_of_life(error):
     async def step():
-        raise OSError("no API server")
+        raise error
 
-    with pytest.raises(OSError, match="no API server"):
+    with pytest.raises(type(error), match=str(error)):
         asyncio.run(kept(lambda: while_leading(SimpleNamespace(leads=True), step, 0), pytest.fail))
 
 
@@ -50,11 +51,3 @@ def test_a_step_that_takes_too_long_is_cut_off_and_the_next_one_is_taken():
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(kept(lambda: while_leading(replica, step, 1), lambda: seen.append("heartbeat")))
     assert seen == [0, "heartbeat", BUDGET_SECONDS + 1, "heartbeat"]
-
-
-def test_a_timeout_within_a_step_is_its_failure():
-    async def step():
-        raise TimeoutError
-
-    with pytest.raises(TimeoutError):
-        asyncio.run(while_leading(SimpleNamespace(leads=True), step, 0))

@@ -1,6 +1,7 @@
 """Who leads, and until when: two candidates, one Lease, clocks in our hands."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,17 +13,7 @@ from tests.cluster.fake_lease import FakeLease
 TIMING = LeaseTiming(duration=15, renew_deadline=10, retry=2)
 
 
-class Clock:
-    def __init__(self):
-        self.now = 100.0
-
-    def __call__(self):
-        return self.now
-
-
 class LeaseApi(FakeApi):
-    """A fake API server that holds a Lease."""
-
     def __init__(self):
         super().__init__()
         self.lease = FakeLease()
@@ -39,10 +30,11 @@ class LeaseApi(FakeApi):
 @pytest.fixture
 async def stand():
     """The Lease, the clock, and two candidates."""
-    fake, clock = LeaseApi(), Clock()
+    fake, clock = LeaseApi(), SimpleNamespace(now=100.0)
     async with talking_to(fake) as api:
         known = [Candidate("own", "controller", name, f"https://{name}:1") for name in "ab"]
-        yield fake.lease, clock, *[Leadership(api, candidate, TIMING, clock) for candidate in known]
+        made = [Leadership(api, candidate, TIMING, lambda: clock.now) for candidate in known]
+        yield fake.lease, clock, *made
 
 
 async def test_the_first_to_come_makes_the_lease_and_leads(stand):

@@ -1,18 +1,13 @@
 """How far a watch is trusted: what was known when, and from when on it counts as failed."""
 
+from types import SimpleNamespace
+
 from cluster.watch_health import CATCH_UP_SECONDS, UNHEALTHY_AFTER_SECONDS, WatchHealth
 
 
-class Clock:
-    now = 994.0
-
-    def __call__(self):
-        return self.now
-
-
 def followed():
-    clock = Clock()
-    health = WatchHealth(clock)
+    clock = SimpleNamespace(now=994.0)
+    health = WatchHealth(lambda: clock.now)
     for clock.now in (997.0, 1000.0):
         health.observed()
     return health, clock

@@ -19,6 +19,5 @@ def report(control_plane: Cluster, node: str, **status: Any) -> None:
 
 
 def forget(control_plane: Cluster, *nodes: str) -> None:
-    """Delete GpuNodes."""
     for node in nodes:
         control_plane.api.call("DELETE", f"{GPU_NODES_PATH}/{node}")

@@ -79,7 +79,6 @@ def forked_processes() -> Iterator[None]:
 def control_plane(
     built: Path, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 ) -> Iterator[Cluster]:
-    """The control plane of the whole session."""
     with Cluster(built, tmp_path_factory.mktemp("control-plane")) as cluster:
         pytestconfig.stash[CLUSTER] = cluster
         yield cluster
@@ -109,7 +108,6 @@ def own_namespace(control_plane: Cluster) -> str:
 
 @pytest.fixture
 def helm(control_plane: Cluster, tmp_path: Path) -> Helm:
-    """Helm, with the administrator's rights."""
     return Helm(control_plane, tmp_path)
 
 

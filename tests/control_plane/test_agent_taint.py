@@ -43,7 +43,6 @@ def set_boot(control_plane, node, boot):
 
 
 def until(control_plane, node, *wanted):
-    """Wait until a node has these taints."""
     eventually(lambda: keys(control_plane, node) == [*wanted], f"{node} has the taints {wanted}")
 
 

@@ -11,7 +11,6 @@ ON = {"agent": {"enabled": True, "offer": "device-plugin"}}
 
 
 def agent_of(helm, values):
-    """The agent's pod."""
     [found] = [each for each in helm.rendered(values) if each["kind"] == "DaemonSet"]
     return found["spec"]["template"]["spec"]
 
@@ -83,7 +82,6 @@ CONTEXT = {
 
 
 def rights_of(helm, values):
-    """All rules that are bound to the agent's account."""
     objects, account = helm.rendered(values), agent_of(helm, values)["serviceAccountName"]
     bound = [each for each in objects if account in [subject["name"] for subject in each.get("subjects", ())]]
     assert [each["kind"] for each in bound] == ["ClusterRoleBinding"]

@@ -67,7 +67,6 @@ def each_of(rules):
 
 
 def rights(table):
-    """The same of a table."""
     return {
         (*(key if isinstance(key[0], tuple) else (key, "")), verb) for key in table for verb in table[key]
     }

@@ -77,10 +77,7 @@ AT_ODDS = [
         AGENT + "policies: {default: &a {limits: {from: agent}}, o: {<<: *a, slicesPerGpu: 4}}",
         'policies.o.slicesPerGpu: 4, but 8 in agent.policy "default", with which the agent limits',
     ),
-    (
-        "agent: {enabled: true, policy: other}",
-        'agent.policy: "other" is not defined: use one of default',
-    ),
+    ("agent: {enabled: true, policy: other}", 'agent.policy: "other" is not defined: use one of default'),
     (
         f"agent: {{enabled: true}}\npolicies: {{default: {{protectedHostPaths: {MANY}}}}}",
         "policies.default.protectedHostPaths: 51 with those of agent, of at most 50: leave some out",

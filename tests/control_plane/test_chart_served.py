@@ -9,21 +9,13 @@ from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE, labelled_pod
 
 SELECTORS = [
-    (
-        {"matchLabels": {"gpu": "yes", "team": "blue"}},
-        {"gpu": "yes", "team": "blue"},
-        {"gpu": "yes"},
-    ),
+    ({"matchLabels": {"gpu": "yes", "team": "blue"}}, {"gpu": "yes", "team": "blue"}, {"gpu": "yes"}),
     (
         {"matchExpressions": [{"key": "gpu", "operator": "In", "values": ["yes", "often"]}]},
         {"gpu": "often"},
         {"gpu": "no"},
     ),
-    (
-        {"matchExpressions": [{"key": "gpu", "operator": "NotIn", "values": ["no", ""]}]},
-        {},
-        {"gpu": ""},
-    ),
+    ({"matchExpressions": [{"key": "gpu", "operator": "NotIn", "values": ["no", ""]}]}, {}, {"gpu": ""}),
     ({"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}, {"gpu": ""}, {}),
     ({"matchExpressions": [{"key": "gpu", "operator": "DoesNotExist"}]}, {}, {"gpu": "yes"}),
 ]

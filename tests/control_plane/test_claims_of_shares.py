@@ -9,9 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from kube.dra import CLAIM_NAME, DRIVER
+from kube.dra import CLAIM_NAME
 from testbed.api import ApiError
-from testbed.controller_process import gpu_ledger
 from testbed.kubernetes_version import UNDER_TEST
 from testbed.process import eventually
 from testbed.registration import asking_for_memory, labelled_pod
@@ -175,36 +174,6 @@ def test_containers_may_part_where_the_policy_says_so(control_plane, namespace, 
     assert sorted(cards) == ["gpu-0", "gpu-1"]
 
 
-def test_a_gpu_ledger_and_the_event_of_a_pod_that_waits_show_what_is_free_of_cards(
-    control_plane, namespace, offer, webhook
-):
-    api = control_plane.api
-    [node] = offer([81920])
-    create(control_plane, namespace, ["holder"], "0.625")
-    eventually(lambda: running(control_plane, namespace) == {"holder"}, "it runs")
-
-    def published():
-        status = gpu_ledger(api, node) or {}
-        return status if status.get("claimable", {}).get("claimedMiB") == 51200 else None
-
-    status = eventually(published, "the GpuLedger shows the claim")
-    assert status["claimable"] == {"count": 1, "memoryMiB": 81920, "claimedMiB": 51200, "freeMiB": 30720}
-    [card] = status["cards"]
-    assert (card["device"], card["driver"], card["freeMiB"]) == ("gpu-0", DRIVER, 30720)
-    [share] = card["shares"]
-    assert (share["namespace"], share["pod"], share["memoryMiB"]) == (namespace, "holder", 51200)
-    create(control_plane, namespace, ["late"], "0.625")
-    [event] = eventually(lambda: api.events(namespace, reason="WaitingForCard"), "the Event is written")
-    assert event["involvedObject"]["name"] == "late"
-    assert event["message"] == (
-        f"needs a claim of 0.625 of a card, offered by driver {DRIVER}. Cards that it accepts: 1; none has"
-        f" enough room, the most free is 30720 of 81920 MiB on {node}. It starts when pods that hold parts of"
-        " these cards end."
-    )
-    api.delete("Pod", "holder", namespace)
-    eventually(lambda: "late" in running(control_plane, namespace), "it follows")
-
-
 def test_a_pod_whose_template_is_deleted_before_its_claim_is_made_runs(
     control_plane, namespace, offer, webhook
 ):
@@ -225,7 +194,6 @@ def test_a_pod_whose_template_is_deleted_before_its_claim_is_made_runs(
 
 @contextmanager
 def paused(pid: int) -> Iterator[None]:
-    """Stop a process for a while."""
     os.kill(pid, signal.SIGSTOP)
     try:
         yield

@@ -1,17 +1,13 @@
 """The controller's ledger on a real control plane: it follows every way that pods and nodes come and go."""
 
 import json
-import os
-import subprocess
 
 import pytest
 
-from testbed.api import ApiError
 from testbed.certificate_files import write_tls
 from testbed.controller_process import Controller, gpu_ledger, install_crd
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
-from testbed.product import COMMAND
 
 
 @pytest.fixture(scope="module")
@@ -50,27 +46,6 @@ def test_a_pod_holds_its_slices_until_it_has_finished_or_is_gone(control_plane, 
     eventually(lambda: taken(controller, node) == {}, "nobody holds anything")
 
 
-def test_a_cordoned_gpu_gets_no_more_pods(control_plane, namespace, nodes, controller):
-    [node] = nodes(GpuNode(gpus=2, labels={"only": namespace}))
-    kubeconfig = f"--kubeconfig={control_plane.kubeconfig}"
-    said = [f"node {node}: no new pods on GPU 0; those that run there stay"]
-    assert shown("cordon", node, "0", kubeconfig) == said
-
-    def chosen():
-        placement = controller.place(ask(namespace)).json()["answers"][0]["placement"]
-        return placement["indices"], placement["node"]
-
-    eventually(lambda: chosen() == ([1], node), "GPU 1 is chosen while GPU 0 is cordoned")
-
-
-def ask(namespace):
-    return {
-        "share": {"fraction": {"slices": 4, "slices_per_gpu": 8}},
-        "demands": {"constraints": {"node_selector": {"only": namespace}}},
-        "accounting": {"namespace": namespace},
-    }
-
-
 def test_kubectl_shows_gpu_ledgers_as_a_table(control_plane, namespace, nodes, controller, kubectl):
     [node] = nodes(GpuNode(gpus=2))
     control_plane.api.create(gpu_pod("holder", slices=3), namespace)
@@ -85,23 +60,3 @@ def test_kubectl_shows_gpu_ledgers_as_a_table(control_plane, namespace, nodes, c
     assert conditions == {"Usable": "True", "OverCommitted": "False", "TakesFractions": "True"}
     holder = {"namespace": namespace, "name": "holder", "kind": "holder", "slices": 3}
     assert stored["status"]["gpus"][0]["shares"] == [holder]
-
-
-def shown(*options):
-    """The lines that a subcommand prints, without their columns' blanks."""
-    command = [COMMAND, *options]
-    environment = {"COLUMNS": "200", "PATH": os.environ["PATH"]}
-    ended = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    return [" ".join(line.split()) for line in ended.stdout.splitlines()]
-
-
-def test_a_write_of_an_earlier_term_is_refused(control_plane, namespace, nodes, controller):
-    [node] = nodes(GpuNode())
-    status = eventually(lambda: gpu_ledger(control_plane.api, node), "the GpuLedger is there")
-    path = f"/apis/clearml-injector.io/v1alpha1/gpuledgers/{node}/status"
-    late = {"status": {"leaseTransition": status["leaseTransition"] - 1, "used": 7}}
-    with pytest.raises(
-        ApiError, match="a leader of an earlier term may not overwrite a later one"
-    ) as refused:
-        control_plane.api.call("PATCH", path, late, content="application/merge-patch+json")
-    assert refused.value.code == 422

@@ -1,6 +1,5 @@
 """Webhook and controllers on a real control plane: who places, and what happens when it goes away."""
 
-import re
 from collections import Counter
 from functools import partial
 
@@ -21,58 +20,19 @@ from testbed.proxy import Proxy
 from testbed.registration import labelled_pod
 from tests.control_plane.test_controller_ledger import gpu_pod
 
-USED = "fraction_injector_snapshot_slices_allocated"
-"""What the webhook knows of; of all nodes of the API server that tests share."""
 
-
-def degraded(webhook):
-    """Pods that the webhook has placed without the controller."""
-    return webhook.figure(DEGRADED)
-
-
-def create(control_plane, namespace, names, fraction="0.125", **spec):
+def create(control_plane, namespace, names):
     """Create labelled pods; give the names of those that were refused, with the words."""
-    pods = {name: labelled_pod(name, fraction, terminationGracePeriodSeconds=0, **spec) for name in names}
+    pods = {name: labelled_pod(name, "0.125", terminationGracePeriodSeconds=0) for name in names}
     said = {name: control_plane.api.refusal(pods[name], namespace, dry_run=False) for name in names}
     return {name: text for name, text in said.items() if text}
 
 
 def bound(control_plane, namespace):
-    """(node, index, MiB) of every pod that has a node."""
+    """(node, index) of every pod that has a node."""
     pods = control_plane.api.list("Pod", namespace)
     notes = [(pod["spec"].get("nodeName"), pod["metadata"]["annotations"]) for pod in pods]
-    return [
-        (node, int(note["clearml-injector/gpu-index"]), int(note["clearml-injector/memory-mib"]))
-        for node, note in notes
-        if node
-    ]
-
-
-def reservations(controller):
-    text = controller.plain("/metrics")
-    return int(float(re.search(r"^fraction_injector_reservations (\S+)", text, re.MULTILINE)[1]))
-
-
-def test_pods_go_where_the_leader_says_and_its_reservations_become_holders(
-    control_plane, namespace, nodes, serve
-):
-    [node] = nodes(GpuNode(gpus=2))
-    controller, webhook = serve()
-    before = degraded(webhook)
-    assert create(control_plane, namespace, [f"pod-{i}" for i in range(16)]) == {}
-    eventually(lambda: len(bound(control_plane, namespace)) == 16, "all 16 eighths are bound")
-    eventually(lambda: shares(controller, node) == ["holder"] * 16, "the controller has seen it")
-    assert controller.taken()[node] == {0: 8, 1: 8}
-    assert reservations(controller) == 0
-    of_gpus = controller.plain("/metrics/gpus").splitlines()
-    assert f'fraction_injector_gpu_slices{{node="{node}",gpu="1",state="used"}} 8' in of_gpus
-    assert degraded(webhook) == before
-
-
-def shares(controller, node):
-    """What holds slices of a node, by kind."""
-    [found] = [each for each in controller.ledger().nodes if each.name == node]
-    return [share.kind for gpu in found.gpus for share in gpu.shares]
+    return [(node, int(note["clearml-injector/gpu-index"])) for node, note in notes if node]
 
 
 def test_only_our_own_certificates_get_an_answer_on_any_route(start, tmp_path):
@@ -96,44 +56,28 @@ def test_no_create_fails_while_the_leader_dies_and_another_takes_over(
     first = start("a")
     first.until_leading()
     second = start("b")
-    with registered_webhook(control_plane.api, namespace, second, tmp_path):
+    with registered_webhook(control_plane.api, namespace, second, tmp_path) as webhook:
         refused = create(control_plane, namespace, [f"before-{i}" for i in range(20)])
+        degraded = webhook.figure(DEGRADED)
         first.kill()
         number = 0
         while not second.leads:
             refused |= create(control_plane, namespace, [f"during-{number}"])
             number += 1
+        assert webhook.figure(DEGRADED) > degraded
+        normal = partial(is_placed_by_controller, control_plane.api, namespace, webhook)
+        eventually(normal, "the new leader places")
         refused |= create(control_plane, namespace, [f"after-{i}" for i in range(20)])
         assert refused == {}
         total = 40 + number
         eventually(lambda: len(bound(control_plane, namespace)) == total, "all pods are bound")
-        expected = Counter((node, index) for node, index, _ in bound(control_plane, namespace))
+        expected = Counter(bound(control_plane, namespace))
 
         def ledger():
             own = {name for name, _ in expected}
             return {(n, i): s for n, gpus in second.taken().items() if n in own for i, s in gpus.items()}
 
         eventually(lambda: ledger() == expected, "the new leader's ledger is the cluster's truth")
-
-
-def test_without_a_controller_pods_are_placed_by_capacity_and_marked(control_plane, namespace, nodes, serve):
-    [node] = nodes(GpuNode(gpus=2))
-    controller, webhook = serve()
-    already = webhook.figure(USED)
-    assert create(control_plane, namespace, ["with"], "0.875") == {}
-    eventually(lambda: controller.taken().get(node) == {0: 7}, "the ledger has it")
-    eventually(lambda: webhook.figure(USED) == already + 7, "the webhook knows of it")
-    before = degraded(webhook)
-    controller.kill()
-    assert create(control_plane, namespace, ["without"], "0.500") == {}
-    assert degraded(webhook) > before
-    eventually(lambda: len(bound(control_plane, namespace)) == 2, "both are bound")
-    assert sorted(index for _, index, _ in bound(control_plane, namespace)) == [0, 1]
-    controller.start_again()
-    controller.until_leading()
-
-    normal = partial(is_placed_by_controller, control_plane.api, namespace, webhook)
-    eventually(normal, "the controller places again")
 
 
 @pytest.fixture

@@ -64,7 +64,6 @@ def token_on(control_plane, namespace, account, node):
 
 
 def client_of(control_plane, token, tmp_path):
-    """The agent's own client, with a token."""
     (tmp_path / "token").write_text(token)
     (tmp_path / "ca.crt").write_bytes(control_plane.home.ca_file.read_bytes())
     host, _, port = control_plane.url.removeprefix("https://").partition(":")
@@ -114,7 +113,6 @@ def test_an_agents_token_writes_the_object_of_its_own_node_and_no_other(two_node
 
 
 def offered(unhealthy=None):
-    """Devices of a slice."""
     known = {"architecture": "Ampere", "compute_capability": (8, 0), "driver_version": "595.71.05"}
     place = {"numa_node": 1, "minor": 0, "bus": "0000:10:00.0"}
     gpu = Gpu(0, "GPU-a", "NVIDIA A100", 40960, reserved_mib=583, **place, **known)

@@ -18,12 +18,6 @@ LIMITS = {
     "min": {"cpu": "100m", "memory": "64Mi"},
 }
 HARD = {"requests.cpu": "4", "requests.memory": "8Gi", "limits.cpu": "4", "limits.memory": "8Gi"}
-RESTRICTED = {
-    "allowPrivilegeEscalation": False,
-    "capabilities": {"drop": ["ALL"]},
-    "runAsNonRoot": True,
-    "seccompProfile": {"type": "RuntimeDefault"},
-}
 
 
 @pytest.fixture
@@ -54,15 +48,6 @@ def test_a_restricted_namespace_warns_of_nothing_that_is_ours(ready, kubectl, co
     expected = applied(kubectl, namespace, unlabelled)
     assert expected["bare"][1].startswith("Warning: would violate PodSecurity")
     assert applied(kubectl, namespace, dict) == expected
-
-
-def test_a_restricted_pod_is_admitted_where_restricted_is_enforced(ready, kubectl, control_plane, namespace):
-    labels = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("warn", "enforce")}
-    control_plane.api.patch("Namespace", namespace, {"metadata": {"labels": labels}})
-    pod = labelled_pod("restricted")
-    pod["spec"]["containers"][0]["securityContext"] = RESTRICTED
-    answer = kubectl("apply", "--filename=-", stdin=yaml.safe_dump(pod))
-    assert (answer.code, answer.stdout, answer.stderr) == (0, "pod/restricted created\n", "")
 
 
 def test_a_limit_range_accepts_what_is_ours_and_the_qos_class_stays(ready, kubectl, control_plane, namespace):

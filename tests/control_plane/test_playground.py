@@ -60,7 +60,6 @@ def ends_without_a_trace(process, log, end):
 
 
 def exports_of(printed):
-    """What it says to export."""
     return re.search(r"^  export (.*)$", printed, re.MULTILINE)[1]
 
 

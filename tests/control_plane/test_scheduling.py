@@ -1,4 +1,4 @@
-"""The real scheduler and what the webhook writes: slices per GPU, preferred node, memory, pooled mode."""
+"""The real scheduler and what the webhook writes: slices per GPU, preferred node, memory."""
 
 import itertools
 from collections import Counter
@@ -9,14 +9,6 @@ import pytest
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
 from testbed.registration import labelled_pod
-
-POOLED = """\
-kind: Policy
-name: default
-resources:
-  mode: pooled
-limiter: none
-"""
 
 
 def create(control_plane, namespace, count, fraction, start=0):
@@ -42,7 +34,6 @@ def unschedulable(pod):
 
 
 def gpu_of(pod):
-    """Node and GPU of a pod that runs."""
     return pod["spec"]["nodeName"], pod["metadata"]["annotations"]["clearml-injector/gpu-index"]
 
 
@@ -101,16 +92,3 @@ def test_a_pod_does_not_run_on_a_gpu_of_other_memory_than_its_limit(
     assert kubectl("uncordon", node_of[chosen]).code == 0
     eventually(lambda: running(control_plane.api.get("Pod", "pod-0", namespace)), "the pod runs")
     assert control_plane.api.get("Pod", "pod-0", namespace)["spec"]["nodeName"] == node_of[chosen]
-
-
-def test_pooled_mode_counts_per_node(nodes, webhook, control_plane, namespace, tmp_path):
-    first, second = nodes(GpuNode(gpus=2, pooled=True), GpuNode(gpus=2, pooled=True))
-    policies = tmp_path / "policies"
-    policies.mkdir()
-    (policies / "default.yaml").write_text(POOLED)
-    webhook(policies)
-    create(control_plane, namespace, 9, "0.500")
-    pods = eventually(lambda: settled(control_plane, namespace), "every pod is scheduled")
-    assert Counter(pod["spec"]["nodeName"] for pod in pods if running(pod)) == {first: 4, second: 4}
-    [waiting] = [pod for pod in pods if not running(pod)]
-    assert "2 Insufficient nvidia.com/gpu." in unschedulable(waiting)

@@ -36,7 +36,6 @@ def names(pod):
 
 @contextmanager
 def second(api, name, namespace, change, works):
-    """Register another webhook, for all pods of the namespace."""
     with AdmissionServer(patching(change)) as server:
         here = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
         everywhere = {"matchConditions": [], "namespaceSelector": here}

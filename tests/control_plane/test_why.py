@@ -25,7 +25,6 @@ def viewer(control_plane, namespace, tmp_path):
 
 @pytest.fixture
 def why(control_plane, namespace, tmp_path):
-    """Ask with the role `view`."""
     file = viewer(control_plane, namespace, tmp_path)
     return lambda name: run("why", name, "--namespace", namespace, "--kubeconfig", file)
 

@@ -60,7 +60,6 @@ class ClusterApi(FakeApi):
 
 @contextlib.asynccontextmanager
 async def running(api, folder, **changes):
-    """A replica that serves."""
     options = ControllerOptions(
         port=0,
         health_port=0,
@@ -81,12 +80,10 @@ async def running(api, folder, **changes):
 
 
 async def plain(replica, path):
-    """What its plain port answers."""
     return await asyncio.to_thread(plain_http.get, f"http://127.0.0.1:{replica.ports[1]}{path}")
 
 
 async def until(check):
-    """Wait until a check, or what it awaits, is true."""
     async with asyncio.timeout(WAIT_S):
         while True:
             found = check()

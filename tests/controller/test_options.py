@@ -5,16 +5,9 @@ import pytest
 from controller.options import _address, _agents, _config_map, _names
 
 
-@pytest.mark.parametrize(
-    ("given", "address"),
-    [
-        ("https://10.0.0.7:9443", "https://10.0.0.7:9443"),
-        ("https://fd00::7:9443", "https://[fd00::7]:9443"),
-        ("https://[fd00::7]:9443", "https://[fd00::7]:9443"),
-    ],
-)
-def test_an_ipv6_address_gets_its_brackets(given, address):
-    assert _address(given) == address
+def test_an_ipv6_address_gets_its_brackets():
+    given = ["https://10.0.0.7:9443", "https://fd00::7:9443", "https://[fd00::7]:9443"]
+    assert [_address(text) for text in given] == [given[0], given[2], given[2]]
 
 
 def test_a_config_map_is_a_namespace_and_a_name():

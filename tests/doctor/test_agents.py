@@ -57,12 +57,7 @@ FINDINGS = {
         "-- kubectl label node gpu-1 nvidia.com/gpu.deploy.dra-driver=false --overwrite",
     ),
     "no agent": ("agents", {"agents": None}, "ok", "no agent is installed"),
-    "an agent for no node": (
-        "agents",
-        {"agents": ELSEWHERE},
-        "warning",
-        "no node -- label the GPU nodes: k",
-    ),
+    "an agent for no node": ("agents", {"agents": ELSEWHERE}, "warning", "no node -- label the GPU nodes: k"),
     "pods that are not created": (
         *("agents", {"agents": AgentSet(3, 1), "events": {SET: WHY}}, "failed"),
         f"2 pods of DaemonSet {SET[1]} are not created: {WHY} -- create the",

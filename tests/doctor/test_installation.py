@@ -27,7 +27,6 @@ def counted(**figures):
 
 
 def ending(**after):
-    """A served certificate."""
     return serving(served(certificate_ends=(NOW + timedelta(**after)).timestamp()))
 
 
@@ -36,12 +35,7 @@ FINDINGS = {
         *("crds", {"served": frozenset({"gpuledgers"})}, "failed"),
         "the API server does not serve gpunodes of clearml-injector.io/v1alpha1 -- run helm upgrade",
     ),
-    "no Lease": (
-        "controller",
-        {"lease": None},
-        "failed",
-        f"-controller does not exist{PODS}",
-    ),
+    "no Lease": ("controller", {"lease": None}, "failed", f"-controller does not exist{PODS}"),
     "a free Lease": ("controller", {"lease": lease(holder="")}, "failed", f"no controller leads{PODS}"),
     "a Lease that was never renewed": ("controller", {"lease": lease(ago=None)}, "failed", f"leads{PODS}"),
     "a Lease of 5 minutes ago": (

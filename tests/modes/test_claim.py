@@ -8,11 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kube.dra import DRIVER, NVIDIA_DRIVER
-from modes.claim import (
-    ClaimedShare,
-    template_name,
-    template_spec,
-)
+from modes.claim import ClaimedShare, template_name, template_spec
 from modes.claim_name import MAX_NAME, MAX_SIZES, has_name, named_share, share_of_name, sizes_of_name
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds, matches

@@ -56,20 +56,12 @@ def agent_cluster(  # noqa: PLR0913 what a node may differ in
 
 
 class Pods:
-    """Pods of a test.
-
-    Args:
-        cluster: Where they run.
-        namespace: Of theirs.
-    """
-
     def __init__(self, cluster: RealCluster, namespace: str = "default") -> None:
         self._cluster = cluster
         self._namespace = namespace
         self._names: list[str] = []
 
     def create(self, name: str, *containers: dict, init: tuple[dict, ...] = (), **spec) -> None:
-        """Create a pod."""
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -86,26 +78,21 @@ class Pods:
         self.create_as_it_is(pod)
 
     def create_as_it_is(self, pod: Object) -> None:
-        """Create a pod that a test wrote itself."""
         self._names.append(pod["metadata"]["name"])
         self._cluster.api.create(pod, self._namespace)
 
     def run(self, name: str, *arguments, **more) -> None:
-        """Create a pod, and wait until it runs."""
         self.create(name, *arguments, **more)
         self.until_running(name)
 
     def until_running(self, name: str) -> None:
-        """Wait until a pod is started, and see that it runs."""
         eventually(lambda: self.phase(name) in STARTED, f"{name} is started")
         assert self.phase(name) == "Running", self.status(name)
 
     def status(self, name: str) -> dict:
-        """Of a pod."""
         return self._cluster.api.get("Pod", name, self._namespace)["status"]
 
     def phase(self, name: str) -> str | None:
-        """Of a pod."""
         return self.status(name).get("phase")
 
     def inside(self, name: str, *command: str, container: str = "") -> str:
@@ -113,7 +100,6 @@ class Pods:
         return inside(self._cluster, name, *command, container=container, namespace=self._namespace)
 
     def environment(self, name: str, container: str = "") -> dict[str, str]:
-        """The variables of a container's first process."""
         return environment(self._cluster, name, container=container, namespace=self._namespace)
 
     def held(self) -> object:
@@ -122,7 +108,6 @@ class Pods:
         return {(pod, resource): count for (_, pod, resource), count in held.items()}
 
     def delete(self, name: str) -> None:
-        """Delete a pod."""
         self._cluster.api.delete("Pod", name, self._namespace)
 
     def delete_all(self) -> None:

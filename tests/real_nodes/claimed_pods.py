@@ -23,7 +23,6 @@ class ClaimedPods(Pods):
         self.create_as_it_is(pod)
 
     def held(self) -> object:
-        """The claims that are left."""
         return claims(self._cluster)
 
     def card(self, name: str) -> str:
@@ -32,12 +31,10 @@ class ClaimedPods(Pods):
         return card
 
     def limit(self, name: str) -> str | None:
-        """The limit of a pod's first GPU."""
         return self.environment(name).get(LIMIT)
 
 
 def claims(cluster: RealCluster) -> list[Object]:
-    """Of the namespace."""
     return cluster.api.list("ResourceClaim", WORK, API)
 
 

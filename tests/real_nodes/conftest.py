@@ -47,5 +47,4 @@ def possible() -> None:
 
 @pytest.fixture(scope="session")
 def image(possible) -> Path:
-    """Archive of the product's image."""
     return images.archive()

@@ -26,8 +26,6 @@ VALUES: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A running pod of the product."""
-
     name: str
     uid: str
     node: str
@@ -36,12 +34,7 @@ class Pod:
 
 
 class Installation:
-    """The release in a cluster.
-
-    Args:
-        cluster: Where to.
-        helm: Of the administrator.
-    """
+    """The release in a cluster."""
 
     def __init__(self, cluster: RealCluster, helm: Helm) -> None:
         self.cluster = cluster
@@ -69,7 +62,6 @@ class Installation:
         )
 
     def deployment(self, component: str) -> Object:
-        """A Deployment as it is."""
         return self.cluster.api.get("Deployment", f"{RELEASE}-{component}", OWN_NAMESPACE, "apps/v1")
 
     def objects(self, component: str) -> list[Object]:
@@ -83,7 +75,6 @@ class Installation:
         return [_pod(found) for found in self.objects(component) if found["status"].get("podIP")]
 
     def leader(self) -> Pod:
-        """The controller that leads."""
         return eventually(self._leader, "a controller leads")
 
     def _leader(self) -> Pod | None:
@@ -94,11 +85,9 @@ class Installation:
         return next((pod for pod in self.pods("controller") if pod.name in holder), None)
 
     def kubectl(self, *arguments: str) -> Output:
-        """Run kubectl in the product's namespace."""
         return self.cluster.kubectl(f"--namespace={OWN_NAMESPACE}", *arguments)
 
     def exec(self, pod: str, *command: str) -> Output:
-        """Run a command in a pod of the product."""
         return self.kubectl("exec", pod, "--", *command)
 
     def kill(self, pod: Pod) -> None:
@@ -132,5 +121,4 @@ def until(moment: float) -> None:
 
 
 def first(pods: Sequence[Pod]) -> Pod:
-    """The one whose name sorts first."""
     return min(pods, key=lambda pod: pod.name)

@@ -45,10 +45,6 @@ def plain(name: str) -> Object:
 class Load:
     """Creates pods while the context is open, and deletes each after some seconds.
 
-    Args:
-        api: Of the user.
-        namespace: Where.
-
     Attributes:
         creations: What became of each create.
     """
@@ -65,13 +61,11 @@ class Load:
         ]
 
     def __enter__(self) -> Self:
-        """Begin."""
         for thread in self._threads:
             thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop, and delete what is left."""
         self._done.set()
         for thread in self._threads:
             thread.join()

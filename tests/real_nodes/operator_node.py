@@ -21,6 +21,12 @@ PLUGIN, CLIENT = "nvidia.com/gpu.deploy.device-plugin", "nvidia.com/gpu.deploy.c
 SLICES = ("nvidia.com/gpu-0", "nvidia.com/gpu-1")
 HELD = {"key": "clearml-injector.io/agent-not-ready", "effect": "NoSchedule"}
 WHOLE = 8
+RUNTIME_CLASS = {
+    "apiVersion": "node.k8s.io/v1",
+    "kind": "RuntimeClass",
+    "metadata": {"name": "nvidia"},
+    "handler": "nvidia",
+}
 
 
 def of_page(policies: Mapping[str, Any] | None = None, **agent: Any) -> Mapping[str, Any]:
@@ -33,7 +39,6 @@ def of_page(policies: Mapping[str, Any] | None = None, **agent: Any) -> Mapping[
 
 
 def set_label(cluster: RealCluster, label: str, value: str) -> None:
-    """Label the node, as kubectl does."""
     cluster.api.patch("Node", NODE, {"metadata": {"labels": {label: value}}})
 
 
@@ -72,13 +77,11 @@ def libraries(cluster: RealCluster, name: str) -> set[str]:
 
 
 def gpu_node(cluster: RealCluster) -> Mapping[str, Any]:
-    """What the agent says of the node."""
     stored = cluster.kubectl("get", "gpunode", NODE, "--output=json")
     return json.loads(stored.stdout)["status"]
 
 
 def taints(cluster: RealCluster) -> list[Object]:
-    """The node's taints."""
     return cluster.api.get("Node", NODE)["spec"].get("taints", [])
 
 
@@ -89,7 +92,6 @@ def serve(installation: Installation, policies: Mapping[str, Any] | None = None,
 
 
 def until_it_serves(cluster: RealCluster) -> None:
-    """Wait until the agent of the last values serves."""
     eventually(lambda: rolled_out(cluster), "the agent of these values is ready", 200)
     eventually(lambda: offered(cluster)[1:] == ["8", "8"], "slices are offered", 100)
 
@@ -124,7 +126,6 @@ def discover_features(cluster: RealCluster) -> Mapping[str, str]:
 
 
 def is_let_in(cluster: RealCluster, wanted: Object) -> bool:
-    """Whether a pod would be created."""
     return not cluster.api.refusal(wanted, WORK)
 
 

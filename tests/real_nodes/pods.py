@@ -40,7 +40,6 @@ def deployment(template: Object, replicas: int = 1) -> Object:
 
 
 def phase(cluster: RealCluster, name: str) -> str | None:
-    """Of a pod."""
     return cluster.api.get("Pod", name, WORK)["status"].get("phase")
 
 
@@ -61,11 +60,9 @@ def inside(cluster: RealCluster, name: str, *command: str, container: str = "", 
 def environment(
     cluster: RealCluster, name: str, *, container: str = "", namespace: str = WORK
 ) -> dict[str, str]:
-    """The variables of a container's first process."""
     text = inside(cluster, name, "cat", "/proc/1/environ", container=container, namespace=namespace)
     return dict(line.split("=", 1) for line in text.split("\0") if line)
 
 
 def cards(cluster: RealCluster, name: str) -> list[str]:
-    """The device nodes of cards that a pod has."""
     return inside(cluster, name, "sh", "-c", "ls /dev/nvidia[0-9]").split()

@@ -23,6 +23,7 @@ from tests.real_nodes.operator_node import (
     CLIENT,
     HELD,
     PLUGIN,
+    RUNTIME_CLASS,
     gpu_node,
     has_share,
     is_let_in,
@@ -50,19 +51,13 @@ def cluster(possible, image, say: Say, pytestconfig: pytest.Config) -> Iterator[
         show_socket(cluster)
         set_label(cluster, PLUGIN, "true")
         set_label(cluster, CLIENT, "true")
-        runtime_class = {
-            "apiVersion": "node.k8s.io/v1",
-            "kind": "RuntimeClass",
-            "metadata": {"name": "nvidia"},
-        }
-        cluster.api.create({**runtime_class, "handler": "nvidia"})
+        cluster.api.create(RUNTIME_CLASS)
         cluster.api.create(device_plugin(cluster.nodes[NODE].agent), OPERATOR)
         yield cluster
 
 
 @pytest.fixture(scope="module")
 def installation(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Installation:
-    """The page's file, installed."""
     installation = Installation(cluster, Helm(cluster, tmp_path_factory.mktemp("helm")))
     eventually(lambda: offered(cluster) == ["2", None, None], "NVIDIA's plugin offers both cards", READY_S)
     installation.helm.apply(of_page())

@@ -67,7 +67,6 @@ def pods(installation: Installation, cluster: RealCluster) -> Iterator[ClaimedPo
 
 
 def run(cluster: RealCluster, *arguments: str) -> str:
-    """What a command of the product prints."""
     ended = CliRunner().invoke(app, [*arguments, "--kubeconfig", str(cluster.kubeconfig)])
     assert ended.exit_code == 0, ended.output
     return ended.stdout

@@ -3,7 +3,19 @@
 import asyncio
 
 from service.yielding import TIME_SLICE_SECONDS, CooperativeYield, TimeSlice
-from tests.service.loop_steps import Steps
+
+
+class Steps:
+    """Counts the steps of the running loop."""
+
+    def __init__(self):
+        self.number = 0
+        self._loop = asyncio.get_running_loop()
+        self._next()
+
+    def _next(self):
+        self.number += 1
+        self._loop.call_soon(self._next)
 
 
 async def test_walks_alternate_so_that_a_step_has_one_batch_of_one_of_them():

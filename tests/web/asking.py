@@ -119,7 +119,6 @@ def watching(page, watch, **more):
 
 
 def rows(events):
-    """The last row of each node."""
     return {row["node"]: row for name, data in events if name == "rows" for row in data}
 
 
@@ -142,5 +141,4 @@ def shown_on(page):
 
 
 def shown(source, **facts):
-    """The same, on a page of a source."""
     return shown_on(page_of(source, **facts))

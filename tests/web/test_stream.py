@@ -128,9 +128,7 @@ def test_panels_say_what_is_free_who_waits_and_what_quotas_hold():
     # Free: 3 and 8 on a, 8 on half, whose other GPU is cordoned.
     assert found["free"] == 19
     pod = {"namespace": "team", "name": "w", "kind": "pod", "slices": 2, "queue": "half"}
-    assert found["waiting"] == [
-        {**pod, "cause": "no room", "why": "w waits for room", "place": "2 of 5"},
-    ]
+    assert found["waiting"] == [{**pod, "cause": "no room", "why": "w waits for room", "place": "2 of 5"}]
     assert [(use["unit"], use["used"], use["limit"]) for use in found["quotas"]] == [
         # Nothing tells yet how much of a card the pod gets that waits.
         ("MiB", 130000, 163840),

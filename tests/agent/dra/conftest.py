@@ -7,7 +7,6 @@ from agent.dra import serving
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    """Looks a hundredth as far apart."""
     monkeypatch.setattr("agent.health.CHECK_SECONDS", 0.05)
     monkeypatch.setattr("agent.preparation.POLL_SECONDS", 0.05)
     monkeypatch.setattr(serving, "POLL_SECONDS", 0.05)

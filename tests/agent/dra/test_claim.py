@@ -19,7 +19,6 @@ def claim_of(*granted, **more):
 
 
 def refusal(found):
-    """Why it is refused."""
     with pytest.raises(ClaimRefusedError) as refused:
         read_claim(found, UID, NODE, CARDS)
     assert len(str(refused.value)) <= 200

@@ -36,7 +36,6 @@ class ApiServer:
         self.looks = self.refused = 0
 
     def get(self, path: str) -> dict[str, Any]:
-        """Return an object, or a list of slices."""
         self._answer()
         if path.startswith(f"{RESOURCE_SLICES_PATH}?"):
             self.looks += 1
@@ -53,7 +52,6 @@ class ApiServer:
         return deepcopy(found)
 
     def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Create or replace a slice."""
         self._answer()
         stored = deepcopy(body)
         stored["metadata"]["resourceVersion"] = str(len(self.writes))
@@ -69,11 +67,9 @@ class ApiServer:
     put = post
 
     def apply(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Take a GpuNode."""
         return body
 
     def delete(self, path: str) -> None:
-        """Delete a slice."""
         self._answer()
         self.slices.pop(path.rpartition("/")[2], None)
 
@@ -136,11 +132,9 @@ class DraKubelet:
             await driver.NotifyRegistrationStatus(told, timeout=PATIENCE_S)
 
     async def prepare(self, name: str = "claim", uid: str = UID) -> api.NodePrepareResourceResponse:
-        """Prepare a claim."""
         return await self._call("Prepare", api.NodePrepareResourcesRequest, name, uid)
 
     async def unprepare(self, name: str = "claim", uid: str = UID) -> str:
-        """Unprepare a claim; return the error."""
         return (await self._call("Unprepare", api.NodeUnprepareResourcesRequest, name, uid)).error
 
     async def _call(self, verb: str, request: Any, name: str, uid: str) -> Any:
@@ -178,7 +172,6 @@ async def offered(*cards, policy=PER_GPU, server=None, **options):
 
 
 def slice_of_nvidia(*devices: dict[str, Any]) -> dict[str, Any]:
-    """A ResourceSlice of NVIDIA's driver on this node."""
     spec = {"driver": "gpu.nvidia.com", "nodeName": NODE, "devices": list(devices)}
     return {"metadata": {"name": "nvidia"}, "spec": spec}
 

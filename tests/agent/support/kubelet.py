@@ -118,17 +118,14 @@ class FakeKubelet:
         return list(self.first_devices[resource].values()).count("Healthy")
 
     async def until_offered(self, resource: str, healthy: int = 8) -> None:
-        """Wait until a resource has so many healthy devices."""
         await until(lambda: list(self.devices.get(resource, {}).values()).count("Healthy") == healthy)
 
     async def allocate(self, resource: str, *ids: str) -> api.ContainerAllocateResponse:
-        """Ask for devices for one container."""
         request = api.AllocateRequest(container_requests=[api.ContainerAllocateRequest(devices_ids=ids)])
         answer = await self._stubs[resource].Allocate(request, timeout=PATIENCE_S)
         return answer.container_responses[0]
 
     async def prefer(self, resource: str, available: list[str], size: int, must: tuple[str, ...] = ()):
-        """Ask which devices are preferred."""
         wanted = {"must_include_deviceIDs": must, "allocation_size": size}
         one = api.ContainerPreferredAllocationRequest(available_deviceIDs=available, **wanted)
         request = api.PreferredAllocationRequest(container_requests=[one])
@@ -136,7 +133,6 @@ class FakeKubelet:
         return list(answer.container_responses[0].deviceIDs)
 
     async def pre_start(self, resource: str, *ids: str) -> None:
-        """Say that a container is about to start."""
         request = api.PreStartContainerRequest(devices_ids=ids)
         await self._stubs[resource].PreStartContainer(request, timeout=PATIENCE_S)
 
@@ -180,7 +176,6 @@ def _answer(given: str | api.ContainerAllocateResponse | None) -> bytes:
 
 @contextlib.asynccontextmanager
 async def kubelet_in(root: Path, kind: type[FakeKubelet] = FakeKubelet) -> AsyncIterator[FakeKubelet]:
-    """A kubelet that runs while the context is open."""
     kubelet = kind(root)
     await kubelet.start()
     try:

@@ -62,7 +62,6 @@ def card(index: int, memory_mib: int = 40960, **more: Any) -> Card:
 
 
 def ids(index: int, *numbers: int) -> list[str]:
-    """Device ids of a GPU."""
     return [f"GPU-{index}::{number}" for number in numbers]
 
 
@@ -101,7 +100,6 @@ class AgentNode:
         self.library.node.write(self.cards)
 
     def write_numa_node(self, card: Card, number: int) -> None:
-        """Say to which NUMA node a GPU belongs, as the kernel does."""
         slot = self.root / "pci" / card.bus
         slot.mkdir(parents=True)
         (slot / "numa_node").write_text(f"{number}\n")
@@ -115,7 +113,6 @@ class AgentNode:
             (self.root / "proc" / str(pid) / name).write_text(text)
 
     def open_driver(self) -> Nvml:
-        """Open the way to the GPUs."""
         return Nvml(self.root / "pci", self.root / "cgroup")
 
     def take_control_groups_of_version_2(self) -> None:
@@ -142,12 +139,8 @@ class AgentNode:
 
 @contextlib.asynccontextmanager
 async def running(
-    node: AgentNode,
-    policy: AgentPolicy = PER_GPU,
-    source: Nvml | None = None,
-    api: Any = None,
+    node: AgentNode, policy: AgentPolicy = PER_GPU, source: Nvml | None = None, api: Any = None
 ) -> AsyncIterator[AgentProcess]:
-    """An agent that runs on a node while the context is open."""
     source = source or node.open_driver()
     process = AgentProcess(node.options, policy, source, api)
     task = asyncio.ensure_future(process.serve())
@@ -215,6 +208,5 @@ def run_hook(hook: dict[str, Any], state: dict[str, Any]) -> subprocess.Complete
 
 
 async def ready(process: AgentProcess) -> httpx.Response:
-    """What /readyz answers."""
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{process.port}", timeout=PATIENCE_S) as client:
         return await client.get("/readyz")

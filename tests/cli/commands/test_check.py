@@ -7,13 +7,6 @@ import pytest
 from tests.cli.running import CHECKOUT, run, write
 
 
-def test_mistakes_are_printed_as_editors_read_them(tmp_path):
-    folder = write(tmp_path, default="kind: Policy\nname: default\nlimiter: nun\nslicesPerGPU: 8\n")
-    code, out, err = run("check", folder)
-    assert (code, out) == (1, "")
-    assert err == f'{folder}/default.yaml:4: slicesPerGPU: unknown key (did you mean "slicesPerGpu"?)\n'
-
-
 def test_a_policy_file_is_checked_alone_with_the_built_in_default(tmp_path):
     file = write(tmp_path, own="kind: Policy\nname: own\nnamespaces: [n]\n") / "own.yaml"
     code, out, err = run("check", file)

@@ -155,6 +155,12 @@ def test_a_labelled_pod_is_tried_in_a_dry_run_unless_that_is_switched_off(ask):
     assert ({method for method, *_ in api.asked}, "a labelled pod" in ended.stdout) == ({"GET"}, False)
 
 
+def with_agent(status):
+    metadata = {"name": "fraction-injector-agent-a", "labels": {"app.kubernetes.io/component": "agent"}}
+    pod = {"metadata": metadata, "spec": {"nodeName": "gpu-1", "containers": []}, "status": status}
+    return {**OBJECTS, f"{OWN}/pods": {"items": [pod]}}
+
+
 def waits(reason, **more):
     return {"waiting": {"reason": reason, **more}}
 
@@ -192,22 +198,18 @@ def test_the_agents_pod_says_what_it_waits_for(ask, container, init, text):
         "containerStatuses": [{"name": "agent", "state": container, "lastState": last}] if container else [],
         "initContainerStatuses": [{"name": "library", "state": init}] if init else [],
     }
-    metadata = {"name": "fraction-injector-agent-a", "labels": {"app.kubernetes.io/component": "agent"}}
-    pod = {"metadata": metadata, "spec": {"nodeName": "gpu-1", "containers": []}, "status": status}
     about = {"involvedObject": {"kind": "Pod", "name": "fraction-injector-agent-a"}}
     failed = {"reason": "FailedCreatePodSandBox", "message": "no runtime for nvidia"}
     events = [
         {**about, "reason": "Old", "message": "x", "lastTimestamp": "2026-01-01T00:00:00Z"},
         {**about, **failed, "lastTimestamp": "2026-01-02T00:00:00Z"},
     ]
-    ended, _ = ask({**OBJECTS, f"{OWN}/pods": {"items": [pod]}, f"{OWN}/events": {"items": events}})
+    ended, _ = ask({**with_agent(status), f"{OWN}/events": {"items": events}})
     assert level_of(ended, text) == "failed"
 
 
 def test_an_agent_without_rights_is_explained_by_its_log(ask):
-    metadata = {"name": "fraction-injector-agent-a", "labels": {"app.kubernetes.io/component": "agent"}}
-    status = {"conditions": [{"type": "Ready", "status": "True"}]}
-    pod = {"metadata": metadata, "spec": {"nodeName": "gpu-1", "containers": []}, "status": status}
+    there = with_agent({"conditions": [{"type": "Ready", "status": "True"}]})
     refused = {"event": "node facts are not written", "error": "the API server answered 403: x"}
     said = [
         {"level": "warning", "event": "other", "error": "before"},
@@ -216,13 +218,13 @@ def test_an_agent_without_rights_is_explained_by_its_log(ask):
     ]
     log = "\n".join(["no JSON", *map(json.dumps, said), "{"])
     path = f"{OWN}/pods/fraction-injector-agent-a/log"
-    silent = {**OBJECTS, f"{OWN}/pods": {"items": [pod]}, GPU_NODES: {"items": []}}
+    silent = {**there, GPU_NODES: {"items": []}}
     ended, api = ask({**silent, path: log})
     what = "its agent logs: node facts are not written: the API server answered 403: x -- check the rights"
     assert level_of(ended, what) == "failed"
     [query] = [query for _, asked, query in api.asked if asked == path]
     assert query["container"] == "agent"
-    _, api = ask({**OBJECTS, f"{OWN}/pods": {"items": [pod]}})  # it reports
+    _, api = ask(there)  # it reports
     assert path not in [asked for _, asked, _ in api.asked]
     for unread in (ApiError(403, "no"), ApiError(502, "the kubelet is away"), TimeoutError()):
         ended, _ = ask({**silent, path: unread})

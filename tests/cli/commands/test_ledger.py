@@ -30,10 +30,7 @@ def asked(*arguments, views=(SOME,)):
             raise KeyboardInterrupt
         return found
 
-    with (
-        patch("cli.ledger_screen.source", lambda *_: read),
-        patch("cli.ledger_screen.POLL_SECONDS", 0),
-    ):
+    with patch("cli.ledger_screen.source", lambda *_: read), patch("cli.ledger_screen.POLL_SECONDS", 0):
         ended = run("ledger", *arguments)
     assert ended.returncode == 0, ended.output
     return ended.stdout

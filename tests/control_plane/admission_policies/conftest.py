@@ -91,7 +91,6 @@ def product(control_plane, nodes_and_namespaces, tmp_path_factory):
 
 @pytest.fixture(scope="package")
 def values(product):
-    """The chart's values for that process."""
     outside = elsewhere(product)
     return {**VALUES, **outside, "webhook": {**WEBHOOK, **outside["webhook"]}}
 
@@ -125,7 +124,6 @@ def lock(control_plane, old_pod, old_device_pod, values, tmp_path_factory):
 
 @pytest.fixture
 def injected(lock, control_plane, namespace):
-    """A pod that came in by the webhook."""
     return control_plane.api.create(labelled_pod("injected", "0.500"), namespace)
 
 

@@ -37,20 +37,13 @@ WHOLE = {"0.125": 1, "0.375": 3, "0.500": 4, "0.750": 6, "1.000": 8}
 _POLICIES = {
     "default": {},
     "whole": {
-        "fractions": {"0.125": 1, "0.25": 2, "0.500": 4, "1.000": 8, "2.0": 16, "3": 24, "0.2": 2, "0.95": 8},
+        "fractions": {"0.125": 1, "0.25": 2, "0.500": 4, "1.000": 8, "2.0": 16, "3": 24, "0.2": 2, "0.95": 8}
     },
     "pooled": {"resources": {"mode": "pooled"}},
     "both": {"resources": {"prefer": ["mig", "per-gpu"]}, "fractions": WHOLE},
-    "either": {
-        "resources": {"mode": "pooled", "prefer": ["mig", "pooled"]},
-        "fractions": WHOLE,
-    },
+    "either": {"resources": {"mode": "pooled", "prefer": ["mig", "pooled"]}, "fractions": WHOLE},
     "late": {"resources": {"mode": "dra", "prefer": ["mig", "dra"]}, "fractions": WHOLE},
-    "mig": {
-        "resources": {"mode": "mig"},
-        "fractions": WHOLE,
-        "memory": {"allowed": True},
-    },
+    "mig": {"resources": {"mode": "mig"}, "fractions": WHOLE, "memory": {"allowed": True}},
     "driver": {"limiter": "nvidia-driver"},
     "quarters": {"slicesPerGpu": 4},
     "open": {"limiter": "none"},
@@ -77,10 +70,7 @@ POLICIES = {
     for name, policy in _POLICIES.items()
 }
 LIMITERS = {
-    "site": {
-        "env": {"SITE_SHARE": "{percent}"},
-        "modes": {"per-gpu": {"env": {"SITE_MIB": "{memory_mib}"}}},
-    }
+    "site": {"env": {"SITE_SHARE": "{percent}"}, "modes": {"per-gpu": {"env": {"SITE_MIB": "{memory_mib}"}}}}
 }
 QUEUES = {
     "services": {"share": "none"},
@@ -148,7 +138,6 @@ def lock_in_effect(api: Api) -> bool:
 
 
 def is_allowed(api: Api, pod: Object, namespace: str) -> bool:
-    """Whether a pod could be created."""
     return not api.refusal(pod, namespace)
 
 
@@ -175,14 +164,12 @@ def labelled_asking(resource: str) -> Object:
 
 
 def annotated_pod(annotation: str, name: str = "unlabelled", **spec: object) -> Object:
-    """An unlabelled pod with one annotation."""
     pod = unlabelled_pod(name, **spec)
     pod["metadata"]["annotations"] = {annotation: "nvidia.com/gpu=all"}
     return pod
 
 
 def takes_devices(annotation: str) -> str:
-    """What the lock says of it."""
     return (
         f"annotation {annotation} injects devices without a limit: use the label clearml-injector/fraction"
         " or a resource instead, or ask the admin to set secondLock.deviceAnnotationNamespaces"

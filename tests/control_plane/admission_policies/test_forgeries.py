@@ -164,11 +164,7 @@ FORGED = {
         limits("16 slices of nvidia.com/gpu-0, nvidia.com/gpu-0"),
     ),
     "more of the pool": ("pooled", ask({"nvidia.com/gpu": "7"}), limits("2 slices of nvidia.com/gpu")),
-    "two instances": (
-        "mig",
-        ask({"nvidia.com/mig-3g.40gb": "2"}),
-        limits("one of nvidia.com/mig-3g.40gb"),
-    ),
+    "two instances": ("mig", ask({"nvidia.com/mig-3g.40gb": "2"}), limits("one of nvidia.com/mig-3g.40gb")),
     "instances of two profiles": (
         "mig",
         ask({"nvidia.com/mig-3g.40gb": "1", "nvidia.com/mig-1g.10gb": "1"}),
@@ -255,11 +251,7 @@ BY_MEMORY = {
     "apart on the other's GPU": ("apart", ask({TWO: "6"}), APART),
     "apart on both": ("apart", ask({ONE: "6", TWO: "1"}), APART),
     "apart before": ("apart", init_asks({ONE: "8"}), APART),
-    "apart by the index": (
-        "apart",
-        lambda pod: say(gpu_index=",".join(reversed(indices(pod))))(pod),
-        APART,
-    ),
+    "apart by the index": ("apart", lambda pod: say(gpu_index=",".join(reversed(indices(pod))))(pod), APART),
 }
 CASES = {name: (*each, "") for name, each in FORGED.items()}
 CASES |= {name: (*each, "-by-memory") for name, each in BY_MEMORY.items()}

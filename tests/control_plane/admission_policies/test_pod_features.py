@@ -27,7 +27,6 @@ def create(lock, control_plane, namespace):
 
 
 def slices(container):
-    """What a container asks for of our names."""
     limits = container.get("resources", {}).get("limits", {})
     return {name: amount for name, amount in limits.items() if name.startswith("nvidia.com/")}
 

@@ -80,7 +80,6 @@ class Changing:
         self.helm = Helm(control_plane, folder)
         self._product = product
         self._outside = {key: values[key] for key in ("webhook", "tls", "controller")}
-        self._folder = folder
 
     def apply(self, policies, *options):
         """Upgrade the release; the webhook hears nothing of it."""
@@ -126,7 +125,6 @@ class Changing:
         eventually(lambda: passes_by(probe(self.api, OLD)), "the webhook is out of effect")
 
     def variables(self):
-        """Of the lock."""
         found = self.api.get(LOCK, f"{RELEASE}-injected", api=ADMISSION)["spec"]["variables"]
         return {variable["name"]: variable["expression"] for variable in found}
 

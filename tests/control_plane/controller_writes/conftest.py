@@ -42,7 +42,6 @@ def helm(control_plane, tmp_path_factory):
 
 @pytest.fixture(scope="package")
 def token(control_plane, helm):
-    """The controller's own."""
     return token_of(control_plane, CONTROLLER)
 
 
@@ -60,7 +59,6 @@ def stolen(control_plane, token):
 
 @pytest.fixture
 def make_node(control_plane, namespace):
-    """Make a node; return its path."""
     made = []
 
     def one(*, labels=PARTITIONED, annotations=None, **spec):

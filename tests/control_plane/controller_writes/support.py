@@ -1,12 +1,7 @@
 """What the tests of the controller's token share: its policy, its refusals, and what is written."""
 
 from controller.geometry.node_view import change_text
-from kube.names import (
-    AGENT_TAINT,
-    INJECTED_ANNOTATION,
-    MIG_CHANGE_ANNOTATION,
-    PARTITIONING_LABELS,
-)
+from kube.names import AGENT_TAINT, INJECTED_ANNOTATION, MIG_CHANGE_ANNOTATION, PARTITIONING_LABELS
 from testbed.api import ApiError
 from testbed.chart import ADMISSION, RELEASE
 from testbed.kubernetes_version import HAS_RESOURCE_CLAIMS

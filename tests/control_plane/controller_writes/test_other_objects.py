@@ -160,10 +160,7 @@ WRONG = [
     [*FREE, {"op": "add", "path": "/metadata/labels", "value": {"mine": "yes"}}],
     [*FREE, {"op": "add", "path": "/metadata/annotations/mine", "value": "yes"}],
     [*FREE, {"op": "add", "path": "/metadata/finalizers", "value": ["example.com/stay"]}],
-    [
-        *FREE,
-        {"op": "replace", "path": "/spec/containers/0/image", "value": "example.com/other:1"},
-    ],
+    [*FREE, {"op": "replace", "path": "/spec/containers/0/image", "value": "example.com/other:1"}],
     [{"op": "add", "path": "/spec/nodeSelector", "value": {"pool": "mine"}}],
 ]
 

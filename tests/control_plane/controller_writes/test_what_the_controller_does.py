@@ -7,21 +7,13 @@ import pytest
 from cluster.kube_client import JSON_PATCH, connected
 from controller.geometry.mig_manager import MigManager
 from controller.watch.agent_taint import NodeTaints, hold_patch
-from kube.names import (
-    MIG_CHANGE_ANNOTATION,
-)
+from kube.names import MIG_CHANGE_ANNOTATION
 from testbed.chart import RELEASE
 from testbed.mounts import SecretMounts
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
 from tests.control_plane.agent_reports import forget, report
-from tests.control_plane.controller_writes.support import (
-    CHANGE,
-    OTHER,
-    OURS,
-    VALUES,
-    why_refused,
-)
+from tests.control_plane.controller_writes.support import CHANGE, OTHER, OURS, VALUES, why_refused
 from tests.control_plane.test_chart_rbac import CONTROLLER, kubeconfig_of, refusals, running
 from tests.control_plane.test_mig_geometry import CONFIG_MAP, MigNode, create, until_running
 

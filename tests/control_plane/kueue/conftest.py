@@ -64,5 +64,4 @@ def managed(control_plane, apply, namespace):
 
 @pytest.fixture
 def team(control_plane, managed, apply) -> Team:
-    """A team with the test's namespace."""
     return Team(control_plane.api, managed, apply)

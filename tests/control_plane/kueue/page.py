@@ -14,7 +14,6 @@ BLOCKS = ("configuration", "queue", "pod", "jobs", "policy of jobs", "policy of 
 
 @cache
 def block(name: str) -> str:
-    """Return a block's text."""
     found = re.findall(r"^```yaml\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     return dict(zip(BLOCKS, found, strict=True))[name]
 

@@ -20,12 +20,10 @@ CLAIMED = "example.com/gpu-shares"
 
 
 def is_gated(pod: Object) -> bool:
-    """Whether Kueue holds a pod back."""
     return any(gate["name"] == GATE for gate in pod["spec"].get("schedulingGates", ()))
 
 
 def slices_of(pod: Object) -> dict[str, str]:
-    """The slices in a pod's limits."""
     limits = pod["spec"]["containers"][0]["resources"]["limits"]
     return {name: amount for name, amount in limits.items() if name.startswith("nvidia.com/")}
 
@@ -38,13 +36,7 @@ def delete_jobs(control_plane: Cluster, namespace: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Team:
-    """A namespace with queues.
-
-    Attributes:
-        api: The API server.
-        namespace: Of its pods.
-        apply: Applies a text of YAML until the test ends.
-    """
+    """A namespace with queues; what is applied goes when the test ends."""
 
     api: Api
     namespace: str
@@ -64,10 +56,7 @@ class Team:
     ) -> str:
         """Create a LocalQueue with a ClusterQueue of its own, of this many slices of each flavor.
 
-        Args:
-            slices: Of each flavor.
-            flavors: Labels of the nodes of each flavor, by its name; None for one of any node.
-            spec: More fields of the ClusterQueue.
+        A flavor has the labels of its nodes; without flavors there is one of any node.
         """
         names = {f"{self.namespace}-{name}": labels for name, labels in (flavors or {"any": {}}).items()}
         [queues] = eventually(self._queues, "the API server has read Kueue's changed resources again")
@@ -90,7 +79,6 @@ class Team:
     def pod(
         self, name: str, queue: str, fraction: str = "0.500", *, priority: str = "", **spec: object
     ) -> Object:
-        """Create a labelled pod in a queue."""
         pod = labelled_pod(name, fraction, terminationGracePeriodSeconds=0, **spec)
         pod["metadata"]["labels"][QUEUE_LABEL] = queue
         if priority:
@@ -115,10 +103,6 @@ class Team:
                 conditions = each.get("status", {}).get("conditions", ())
                 return " ".join(one["message"] for one in conditions if one["type"] == "QuotaReserved")
         return ""
-
-    def reserved(self, queue: str) -> int:
-        """Slices that are reserved in a ClusterQueue."""
-        return reserved(self.api, queue).get(SLICES, 0)
 
 
 def reserved(api: Api, queue: str) -> dict[str, int]:

@@ -31,7 +31,6 @@ def queue(team, offer):
 
 
 def claiming(team, queue, name, share):
-    """Create a pod with the claim that a share becomes."""
     metadata = {"name": name, "labels": {QUEUE_LABEL: queue}}
     api = "resource.k8s.io/v1"
     template = {"apiVersion": api, "kind": "ResourceClaimTemplate", "metadata": {"name": name}}

@@ -15,7 +15,6 @@ WHOLE = {SLICES: 8, MEMORY: 80 * 2**30}
 
 @pytest.fixture
 def api(control_plane):
-    """The API server."""
     return control_plane.api
 
 

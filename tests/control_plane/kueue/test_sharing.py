@@ -1,10 +1,9 @@
-"""Cohorts, preemption and many pods: webhook and ledger go along with Kueue."""
+"""Cohorts and preemption: webhook and ledger go along with Kueue."""
 
 import pytest
 
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
-from tests.control_plane.kueue.support import is_gated
 
 PRIORITY = "scheduling.k8s.io/v1"
 
@@ -18,7 +17,6 @@ def controller(nodes, serve):
 
 @pytest.fixture
 def urgent(control_plane):
-    """A PriorityClass above the usual."""
     made = {"apiVersion": PRIORITY, "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 1000}
     path = f"/apis/{PRIORITY}/priorityclasses"
     control_plane.api.call("POST", path, made)
@@ -45,24 +43,6 @@ def on_nodes(controller, team):
     """Slices that the ledger counts on the test's nodes."""
     taken = controller.taken()
     return sum(sum(taken[name].values()) for name in taken if name.startswith(team.namespace))
-
-
-def backlog(controller, team):
-    """Slices of the test's pods that the ledger counts as waiting for the index that they have."""
-    pending = [each for each in controller.ledger().backlog if each.namespace == team.namespace]
-    return {each.name: each.slices for each in pending if each.indices}
-
-
-def test_a_pod_that_kueue_holds_back_has_no_slices_of_a_node(controller, team):
-    queue = team.queue(4)
-    team.pod("runs", queue)
-    eventually(lambda: team.running() == ["runs"], "it runs")
-    assert is_gated(team.pod("waits", queue))
-    eventually(lambda: backlog(controller, team) == {"waits": 4}, "its slices are backlog of its index")
-    eventually(lambda: on_nodes(controller, team) == 4, "only what runs takes slices of a node")
-    team.api.delete("Pod", "runs", team.namespace)
-    eventually(lambda: team.running() == ["waits"], "Kueue lets it go")
-    eventually(lambda: on_nodes(controller, team) == 4, "and it takes them then")
 
 
 def test_a_cohort_lends_and_takes_back(controller, team):

@@ -18,7 +18,6 @@ MOUNTED = {"name": "tls", "secret": {"secretName": "x-tls"}}
 
 
 def asked(*replies, content=CONTENT):
-    """What the API server was asked."""
     fake = FakeApi(*replies)
 
     async def main():

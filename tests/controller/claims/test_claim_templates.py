@@ -104,23 +104,21 @@ def test_what_another_leader_made_is_taken_if_it_is_equal(api, templates):
     assert [method for method, _ in api.asked] == ["POST", "POST", "GET"]
 
 
-def test_somebody_elses_template_is_not_taken(api, templates):
+@pytest.mark.parametrize(
+    "change",
+    [lambda asked: asked.update(count=7), lambda asked: asked.pop("capacity")],
+    ids=["other", "less"],
+)
+def test_somebody_elses_template_is_neither_taken_nor_deleted_as_if_a_gate_had_dropped_a_part(
+    api, templates, change
+):
     ensure(templates, request())
     [path] = api.stored
-    api.stored[path]["spec"]["spec"]["devices"]["requests"][0]["exactly"]["count"] = 7
+    change(api.stored[path]["spec"]["spec"]["devices"]["requests"][0]["exactly"])
     [said] = ensure(ClaimTemplates(api, lambda: True, lambda: 0.0), request())
     assert "exists with other content" in said
-    changed = SeenTemplate("a", path.rpartition("/")[2], {"spec": {}})
-    templates.watched.set(changed)
+    templates.watched.set(SeenTemplate("a", path.rpartition("/")[2], {"spec": {}}))
     [said] = ensure(templates, request())
-    assert "exists with other content" in said
-
-
-def test_somebody_elses_template_without_an_amount_is_not_deleted_as_if_a_gate_had_dropped_it(api, templates):
-    ensure(templates, request())
-    [path] = api.stored
-    del api.stored[path]["spec"]["spec"]["devices"]["requests"][0]["exactly"]["capacity"]
-    [said] = ensure(ClaimTemplates(api, lambda: True, lambda: 0.0), request())
     assert "exists with other content" in said
     assert list(api.stored) == [path]
 
@@ -179,8 +177,7 @@ def test_only_what_nobody_used_for_an_hour_is_collected(api, templates, now):
     names = [path.rpartition("/")[2] for path in api.stored]
     now[0] = UNUSED_SECONDS
     ensure(templates, request(5))
-    waiting = {"name": "c", "resourceClaimTemplateName": names[2]}
-    api.pods = [{"metadata": {"name": "p", "namespace": "a"}, "spec": {"resourceClaims": [waiting]}}]
+    api.pods = [waits_for(names[2])]
     asyncio.run(templates.collect())
     assert [path.rpartition("/")[2] for path in api.stored] == names[1:]
     api.pods = []

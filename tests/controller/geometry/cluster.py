@@ -103,14 +103,7 @@ class MigCluster:
         clock, wall = (lambda: self.now - started), (lambda: BEGINNING.timestamp() + self.now)
         self.leadership = Leading(self)
         self.loop = GeometryLoop(
-            self,
-            self.store,
-            self.leadership,
-            metrics,
-            options,
-            events=self.kept,
-            clock=clock,
-            wall=wall,
+            self, self.store, self.leadership, metrics, options, events=self.kept, clock=clock, wall=wall
         )
 
     def count(self, result):

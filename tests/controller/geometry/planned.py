@@ -44,7 +44,6 @@ def only_on(*nodes):
 
 
 def changes_of(nodes, found):
-    """The cards that a plan changes."""
     before = {each.name: each.division for each in nodes}
     return [
         Change(name, card, names, new.pods)

@@ -69,19 +69,16 @@ class LedgersApi(FakeApi):
             await reply(self.stored[name])(writer)
 
     def put(self, found):
-        """Store one, as any client might."""
         name = found["metadata"]["name"]
         kept = self.stored.get(name, {}).get("metadata", {})
         self.stored[name] = {**found, "metadata": {**kept, **found["metadata"]}}
         self._tell("MODIFIED", self.stored[name])
 
     def delete(self, name):
-        """Delete one, as any client might."""
         self._tell("DELETED", self.stored.pop(name))
 
     @property
     def writes(self):
-        """Methods and paths of all writes so far."""
         return [(method, path) for method, path, _, _ in self.asked if method != "GET"]
 
     def _tell(self, kind, found):

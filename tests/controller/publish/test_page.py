@@ -2,6 +2,7 @@
 
 import asyncio
 from types import SimpleNamespace
+from unittest.mock import AsyncMock
 
 import msgspec
 import pytest
@@ -25,16 +26,14 @@ from tests.controller.cards import part, with_cards
 from tests.controller.watch.test_ledger_store import ready_state, seen_node, seen_pod
 from web.source import NodeNotes
 
-
-async def nothing(_pod):
-    return PodDemands(Constraints())
+NOT_KNOWN, NOTHING = AsyncMock(return_value=None), AsyncMock(return_value=PodDemands(Constraints()))
 
 
-def waiting_reasons(state, demands=nothing, **more):
+def waiting_reasons(state, demands=NOTHING, **more):
     return page.WaitingReasons(state, ResourceNames(), demands, **more)
 
 
-def reasons(state, clock, *names, demands=nothing):
+def reasons(state, clock, *names, demands=NOTHING):
     made = waiting_reasons(state, demands, clock=clock)
     pending = {each.name: each for each in state.ledger.pending()}
     gone = SimpleNamespace(namespace="team", name="gone")
@@ -84,15 +83,10 @@ def test_a_pod_whose_demands_are_not_known_yet_is_reported():
     state.set_pod(seen_pod("x", node="a", takes=((0, 6),)))
     state.set_pod(seen_pod("y"))
 
-    async def unknown(_pod):
-        return None
-
-    reported = reasons(state, clock, "y", demands=unknown)
+    reported = reasons(state, clock, "y", demands=NOT_KNOWN)
     assert reported == ["waits for slices; free slices are being searched"]
 
-    async def too_long(_pod):
-        return PodDemands(None)
-
+    too_long = AsyncMock(return_value=PodDemands(None))
     [reported] = reasons(state, clock, "y", demands=too_long)
     assert reported.startswith("the pod's nodeSelector, affinity or tolerations are too long to compare")
 
@@ -154,11 +148,10 @@ def claiming(name="y", injected=LACKS, **fact):
     return msgspec.structs.replace(seen, injected=injected)
 
 
-async def that_claim(_pod):
-    return PodDemands(Constraints(), claim=CLAIM)
+THAT_CLAIM = AsyncMock(return_value=PodDemands(Constraints(), claim=CLAIM))
 
 
-def reason_of_a_claim(pod=None, claim_of=that_claim, change=lambda state: None, *, listed=True):
+def reason_of_a_claim(pod=None, claim_of=THAT_CLAIM, change=lambda state: None, *, listed=True):
     state, clock = ready_state("a")
     with_cards(state)
     if listed:
@@ -204,10 +197,7 @@ def test_a_claim_that_got_its_card_since_it_was_read_does_not_wait_for_one():
     ("found", "cause"),
     [
         (None, "waits for a card; free cards are being searched"),
-        (
-            PodDemands(None, claim=CLAIM),
-            "its nodeSelector, affinity or tolerations are too long to compare",
-        ),
+        (PodDemands(None, claim=CLAIM), "its nodeSelector, affinity or tolerations are too long to compare"),
         (
             PodDemands(Constraints(), claim=ShareClaim(state="waiting", name="y-claim")),
             "a claim: it is not known which cards have room",
@@ -220,18 +210,11 @@ def test_a_claim_that_got_its_card_since_it_was_read_does_not_wait_for_one():
     ids=["not read yet", "too long", "of any cards", "deleted"],
 )
 def test_a_claim_that_is_not_known_yet_is_reported(found, cause):
-    async def claim_of(_pod):
-        return found
-
-    assert reason_of_a_claim(claim_of=claim_of).cause.endswith(cause)
+    assert reason_of_a_claim(claim_of=AsyncMock(return_value=found)).cause.endswith(cause)
 
 
 def test_until_cards_are_listed_a_claim_waits_for_the_search():
     assert reason_of_a_claim(listed=False).cause == "waits for a card; free cards are being searched"
-
-
-async def nothing_read(_pod):
-    return None
 
 
 def test_a_pod_that_claims_cards_waits_for_its_quota_like_others():
@@ -240,7 +223,7 @@ def test_a_pod_that_claims_cards_waits_for_its_quota_like_others():
     assert found.cause == "the quota is used up"
     assert "gives it a claim of 60000 MiB of a card with 81920 MiB" in found.text
     assert "scheduling gates" in found.text
-    assert reason_of_a_claim(gated, nothing_read).cause == "the quota is used up"
+    assert reason_of_a_claim(gated, NOT_KNOWN).cause == "the quota is used up"
     assert found.place == ""
 
 

@@ -51,7 +51,6 @@ class HistoryWorld(World):
 
     @property
     def written(self):
-        """The text that was written last."""
         return self.fake.asked[-1][3]["data"][HISTORY]
 
 

@@ -1,10 +1,6 @@
 """Our taint on a node: found, put on and taken off, and no other touched."""
 
 from controller.watch.agent_taint import NodeTaints, hold_patch, release_patch
-from kube.scheduling import Taint
-
-OURS = Taint("clearml-injector.io/agent-not-ready", "NoSchedule")
-OTHER = Taint("dedicated", "NoSchedule", "gpu")
 
 
 def test_patches_change_nothing_but_our_taint():

@@ -6,12 +6,7 @@ import json
 import msgspec
 import pytest
 
-from controller.watch.gpu_node import (
-    AgentReport,
-    ReportedUses,
-    gpu_nodes,
-    with_report,
-)
+from controller.watch.gpu_node import AgentReport, ReportedUses, gpu_nodes, with_report
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import SeenNode
 from kube.scheduling import Constraints
@@ -150,13 +145,7 @@ def test_names_of_cards_that_are_gone_count_nothing_until_they_are_back(store, r
 
 
 @pytest.mark.parametrize(
-    "gpus",
-    [
-        [card(0, "40960")],
-        [card(0, 1), card(0, 2)],
-        [card(0, 1, numaNode="0")],
-        "none",
-    ],
+    "gpus", [[card(0, "40960")], [card(0, 1), card(0, 2)], [card(0, 1, numaNode="0")], "none"]
 )
 def test_an_object_that_is_not_sound_counts_nothing(gpus):
     assert read(gpus) is None

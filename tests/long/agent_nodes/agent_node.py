@@ -16,13 +16,11 @@ def allocatable(cluster: RealCluster, prefix: str = "nvidia.com/gpu-") -> dict[s
 
 
 def until_offered(cluster: RealCluster, small: int = 8, large: int = 8) -> None:
-    """Wait until the node offers so many slices."""
     wanted = {"nvidia.com/gpu-0": str(small), "nvidia.com/gpu-1": str(large)}
     eventually(lambda: allocatable(cluster) == wanted, f"{wanted} are offered")
 
 
 def restarts(pods: Pods, name: str) -> int:
-    """How often a pod's first container started again."""
     return pods.status(name)["containerStatuses"][0]["restartCount"]
 
 
@@ -33,7 +31,6 @@ def kill_main(cluster: RealCluster, pods: Pods, name: str) -> None:
 
 
 def running_again(pods: Pods, name: str) -> bool:
-    """Whether a pod's first container runs."""
     return "running" in pods.status(name)["containerStatuses"][0]["state"]
 
 
@@ -69,7 +66,6 @@ def taken_back(log: str) -> bool:
 
 
 def restart(cluster: RealCluster, divide: tuple[str, ...], small: int) -> None:
-    """Restart the agent with other cards to divide."""
     agent = cluster.nodes[NODE].agent
     agent.stop()
     until_offered(cluster, 0, 0)

@@ -129,10 +129,7 @@ def test_slices_of_an_unhealthy_gpu_are_not_offered_until_it_is_well(cluster, po
     agent = cluster.nodes[NODE].agent
     pods.run("resident", container(gpu0=1))
     agent.write_gpus(GPUS, [Xid(GPUS[SMALL].uuid, APPLICATION_XIDS[0])])
-    agent.write_gpus(
-        GPUS,
-        [Xid(GPUS[LARGE].uuid, APPLICATION_XIDS[0]), Xid(GPUS[LARGE].uuid, 79)],
-    )
+    agent.write_gpus(GPUS, [Xid(GPUS[LARGE].uuid, APPLICATION_XIDS[0]), Xid(GPUS[LARGE].uuid, 79)])
     until_offered(cluster, 8, 0)
     agent.write_gpus([replace(gpu, lost=True) for gpu in GPUS])
     until_offered(cluster, 0, 0)
@@ -250,8 +247,7 @@ def test_no_pod_gets_more_than_its_share_while_the_agent_is_killed_again_and_aga
         registered = agent.log.read_text().count('"registered"')
         agent.start()
         eventually(
-            lambda seen=registered: agent.log.read_text().count('"registered"') >= seen + 2,
-            "both are back",
+            lambda seen=registered: agent.log.read_text().count('"registered"') >= seen + 2, "both are back"
         )
         until_offered(cluster)
         pods.run(f"after-{kill}", container(gpu0=1))

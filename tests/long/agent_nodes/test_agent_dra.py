@@ -47,7 +47,6 @@ def prepared(cluster):
 
 
 def claims(cluster):
-    """Of pods."""
     return cluster.api.list("ResourceClaim", "default", API)
 
 
@@ -73,12 +72,10 @@ def of_amount(cluster, mib):
 
 
 def user():
-    """A container that has the claim."""
     return {**container(), "resources": {"claims": [{"name": CLAIM_NAME}]}}
 
 
 def limit(pods, name):
-    """The limit of a pod's GPU."""
     return pods.environment(name).get("CUDA_DEVICE_MEMORY_LIMIT_0")
 
 

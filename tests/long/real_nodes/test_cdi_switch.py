@@ -43,7 +43,6 @@ class Machine:
 
     @property
     def agent(self) -> AgentOnNode:
-        """A new agent on it."""
         return AgentOnNode(self._sandbox, SOCKET, GPUS, self._built.environment)
 
     @property
@@ -54,7 +53,6 @@ class Machine:
 
 @pytest.fixture
 def machine(possible, say: Say) -> Iterator[Machine]:
-    """A machine on which nothing runs yet."""
     folder = Path(tempfile.mkdtemp(prefix="containerd-"))
     folder.chmod(0o711)
     reaper = Reaper()
@@ -68,7 +66,6 @@ def machine(possible, say: Say) -> Iterator[Machine]:
 
 
 def started(agent: AgentOnNode, said: str) -> None:
-    """Start an agent, and wait until it says something."""
     before = agent.log.read_text() if agent.log.exists() else ""
     agent.start()
     eventually(lambda: said in agent.log.read_text()[len(before) :], f"the agent says {said!r}")

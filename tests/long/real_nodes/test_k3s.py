@@ -23,6 +23,7 @@ from tests.real_nodes.installation import COMPONENTS, READY_S, Installation
 from tests.real_nodes.operator_node import (
     CLIENT,
     PLUGIN,
+    RUNTIME_CLASS,
     has_share,
     is_let_in,
     of_page,
@@ -47,12 +48,7 @@ def cluster(possible, image, say: Say, pytestconfig: pytest.Config) -> Iterator[
         set_label(cluster, PLUGIN, "false")
         set_label(cluster, CLIENT, "true")
         # k3s has this one whether or not there is a toolkit.
-        runtime_class = {
-            "apiVersion": "node.k8s.io/v1",
-            "kind": "RuntimeClass",
-            "metadata": {"name": "nvidia"},
-        }
-        cluster.api.create({**runtime_class, "handler": "nvidia"})
+        cluster.api.create(RUNTIME_CLASS)
         install_runtime(cluster)
         yield cluster
 
@@ -91,7 +87,6 @@ def says(cluster: RealCluster, check: str) -> str:
 
 
 def until_said(cluster: RealCluster, *texts: str) -> None:
-    """Wait until doctor says something of the agent's pod."""
     eventually(
         lambda: all(text in says(cluster, "agent-pods") for text in texts), f"doctor says {texts}", 250
     )

@@ -149,5 +149,4 @@ def users_of_driver(cluster: RealCluster) -> list[str]:
 
 
 def why_pending(cluster: RealCluster, name: str) -> object:
-    """What the scheduler says of a pod."""
     return cluster.api.get("Pod", name, WORK)["status"].get("conditions")

@@ -17,7 +17,6 @@ ONCE = "test -e /kept/was-here && sleep 3600; touch /kept/was-here; exit 42"
 
 
 def status(cluster: RealCluster, name: str) -> Object:
-    """Of a pod."""
     return cluster.api.get("Pod", name, WORK)["status"]
 
 

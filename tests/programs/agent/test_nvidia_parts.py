@@ -18,13 +18,11 @@ HOOK = Path("/usr/local/nvidia/toolkit/nvidia-cdi-hook")
 
 @pytest.fixture
 def programs(say):
-    """NVIDIA's programs."""
     return nvidia_programs(say)
 
 
 @pytest.fixture
 def driver(tmp_path, programs):
-    """A driver with two cards."""
     return DriverRoot(tmp_path / "driver", NvmlNode(CARDS))
 
 

@@ -25,13 +25,7 @@ def skip_without(*programs):
 
 
 class ContainerRuntime:
-    """Podman or docker, with variables under which its program finds images and containers of the test.
-
-    Args:
-        program: its name.
-        env: these variables.
-        folder: of the test.
-    """
+    """Podman or docker, with variables under which its program finds images and containers of the test."""
 
     def __init__(self, program, env, folder):
         self.program, self.env = program, env

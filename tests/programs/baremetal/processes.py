@@ -46,7 +46,6 @@ class Lab:
         return ["/usr/bin/env", f"--chdir={ROOT}", *pairs, *command]
 
     def start(self, *arguments):
-        """Start a runner, and wait until it serves."""
         served = self.served()
         runner = Process(self.command(*arguments), self.log)
         try:

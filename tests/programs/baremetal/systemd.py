@@ -42,8 +42,6 @@ exec /lib/systemd/systemd --unit=lone.target --log-target=console
 
 
 class Systemd:
-    """A running systemd; it ends with all its units."""
-
     def __init__(self, folder):
         if os.geteuid() != 0:
             pytest.skip("only root can run a systemd in namespaces")

@@ -37,7 +37,6 @@ def serve(lab, systemd):
 
 
 def scopes(systemd):
-    """Scopes of tasks."""
     names = systemd("systemctl", "list-units", "--type=scope", "--plain", "--no-legend").splitlines()
     return [line.split()[0] for line in names if line.startswith("fraction-injector-")]
 

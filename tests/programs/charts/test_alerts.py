@@ -34,11 +34,7 @@ SAME = {
     "CertificateErrors": ("certificate_errors_total", "0x110 1x10", "0x120"),
     "LedgerNotWritten": ("gpuledger_write_errors_total", "0+1x120", "0x118 1x2"),
     "AnotherController": ("gpuledger_terms_behind", "0x110 2x10", "0x120"),
-    "BackgroundTaskFails": (
-        'background_task_failures_total{task="publishing"}',
-        "0+1x120",
-        "0x100 1x20",
-    ),
+    "BackgroundTaskFails": ('background_task_failures_total{task="publishing"}', "0+1x120", "0x100 1x20"),
 }
 """Of each alert a series of ours without its prefix, values by which it fires, and by which it is quiet."""
 UNREACHABLE = f'{REJECTIONS}error_type="calling_webhook_error",rejection_code="0"}}'

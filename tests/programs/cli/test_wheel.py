@@ -15,7 +15,6 @@ UV = str(Path(sys.executable).with_name("uv"))
 
 
 def ended(*command, **options):
-    """Run a command to its end, outside of the checkout."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
         [str(part) for part in command],
@@ -40,7 +39,6 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def commands(wheel, tmp_path_factory):
-    """The folder of the commands that an installed wheel gives."""
     environment = tmp_path_factory.mktemp("environment")
     ended(sys.executable, "-m", "venv", "--without-pip", environment)
     install = (UV, "pip", "install", "--quiet", "--no-deps", "--python", environment / "bin" / "python")

@@ -71,7 +71,6 @@ def delete_leader(installation, cluster):
 
 
 def restart(what):
-    """Restart a program of every node."""
 
     def fault(installation, cluster):
         for node in cluster.nodes.values():

@@ -23,7 +23,6 @@ def missing():
 
 @asynccontextmanager
 async def plain_server(missing):
-    """The port of a server."""
     server = PlainHttp(Probes(CollectorRegistry(), lambda: missing, lambda: "2 GPUs"))
     try:
         yield await server.start("127.0.0.1", 0)
