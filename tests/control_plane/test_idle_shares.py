@@ -75,7 +75,6 @@ class Cluster:
         self.api.create({**budget, "spec": spec}, self.namespace)
 
     def said(self, name, reason):
-        """The Events of a reason on a pod."""
         return self.api.events(self.namespace, about=name, reason=reason)
 
     def until_said(self, name, reason):

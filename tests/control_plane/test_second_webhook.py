@@ -24,7 +24,6 @@ def add_sidecar(pod):
 
 
 def add_label(pod):
-    """Label every pod that carries none."""
     if LABEL in pod["metadata"].get("labels", {}):
         return []
     return [{"op": "add", "path": "/metadata/labels", "value": {LABEL: "0.500"}}]

@@ -23,7 +23,6 @@ def pod(name: str, labels: Mapping[str, str], **container: object) -> Object:
 
 
 def labelled(name: str, fraction: str, **container: object) -> Object:
-    """The same with our label."""
     return pod(name, {LABEL: fraction}, **container)
 
 

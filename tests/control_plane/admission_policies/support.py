@@ -127,7 +127,6 @@ KINDS = {
 
 
 def in_effect(api: Api) -> bool:
-    """Whether webhook and lock are."""
     takes_no_devices = not is_allowed(api, annotated_pod("nvidia.cdi.k8s.io"), "default")
     return decides(probe(api, OLD)) and lock_in_effect(api) and takes_no_devices
 
@@ -157,7 +156,6 @@ def asking(resource: str, containers: str = "containers") -> Object:
 
 
 def labelled_asking(resource: str) -> Object:
-    """The same with the label."""
     pod = asking(resource)
     pod["metadata"]["labels"] = {LABEL: "0.125"}
     return pod

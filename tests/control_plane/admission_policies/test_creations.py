@@ -171,7 +171,6 @@ def fractions(*texts, **amounts):
 
 
 def on(node, *pods):
-    """The pods, for one node."""
     return [
         {**pod, "spec": {**pod["spec"], "nodeSelector": {"kubernetes.io/hostname": node}}} for pod in pods
     ]

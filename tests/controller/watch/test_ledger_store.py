@@ -1,7 +1,6 @@
 """The single writer: what changes where, for everyone who must know."""
 
 import asyncio
-from types import SimpleNamespace
 
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import SeenNode, SeenPod
@@ -22,9 +21,16 @@ HALF = request_of(Fraction(4, 8), namespace="team", reservation="r")
 HALF_MORE = request_of(Fraction(4, 8), namespace="team")
 
 
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
 def ready_state(*names):
-    clock = SimpleNamespace(now=0.0)
-    state = LedgerStore(lambda: clock.now)
+    clock = Clock()
+    state = LedgerStore(clock)
     for name in names:
         state.set_node(seen_node(name))
     state.listed("nodes")
@@ -47,7 +53,7 @@ def seen_pod(name, **fact):
 
 
 def test_the_ledger_is_whole_once_nodes_and_pods_are_listed():
-    state = LedgerStore(lambda: 0.0)
+    state = LedgerStore(Clock())
     assert (state.missing, state.synced.is_set()) == ("nodes and pods not listed yet", False)
     asyncio.run(state.watched_nodes.replace(pages([])))
     assert state.missing == "pods not listed yet"
@@ -85,8 +91,8 @@ def test_a_reservation_changes_its_node_when_it_is_made_and_when_it_takes_no_roo
 
 
 def test_a_reservation_does_not_end_while_its_pod_may_have_come_unheard_of():
-    clock, wall = SimpleNamespace(now=0.0), SimpleNamespace(now=0.0)
-    state = LedgerStore(lambda: clock.now, lambda: wall.now)
+    clock, wall = Clock(), Clock()
+    state = LedgerStore(clock, wall)
     state.set_node(seen_node("a"))
     state.place(HALF)
     clock.now = 600.0
