@@ -20,14 +20,15 @@ class Check:
     """Printed if the check yields nothing; empty prints nothing."""
     in_brief: bool = False
     """Whether it tells by itself that an installation works, without Secrets."""
-    of_nodes: bool = False
-    """Whether it tells something before there is an installation."""
+    without_chart: bool = False
+    """Whether it tells something where nothing is installed."""
 
 
 CHECKS: Sequence[Check] = (
-    Check("shape", agents.shape, "no node has labels of NVIDIA's GPU operator", of_nodes=True),
-    Check("nodes", agents.nodes, "nodes with GPUs are there", of_nodes=True),
-    Check("usable", agents.usable, "nodes with GPUs are ready", of_nodes=True),
+    Check("shape", agents.shape, "no node has labels of NVIDIA's GPU operator", without_chart=True),
+    Check("nodes", agents.nodes, "nodes with GPUs are there", without_chart=True),
+    Check("usable", agents.usable, "nodes with GPUs are ready", without_chart=True),
+    Check("installed", installation.installed, "", in_brief=True, without_chart=True),
     Check("agents", agents.agent_set, "the agent's DaemonSet has all its pods", in_brief=True),
     Check("agent-pods", agents.agent_pods, "no pod of the agent waits"),
     Check("paused", agents.paused, "no agent is paused by the GPU operator"),
@@ -52,15 +53,14 @@ CHECKS: Sequence[Check] = (
     Check("second-lock", admission.second_lock, "the second lock is there and fits this API server"),
     Check("bindings", admission.bindings, "every policy of the second lock is bound"),
     Check("uninjected", admission.uninjected, "every pod that asked for a share was injected"),
-    Check("trial", admission.trial, "", in_brief=True),
+    Check("trial", admission.trial, "", in_brief=True, without_chart=True),
 )
-INSTALLED = Check("installed", installation.installed, "")
 
 
 def run_checks(seen: Seen, checks: Iterable[Check] = CHECKS) -> list[ReportLine]:
-    """Return the lines of all checks; without an installation, those of the nodes, and that there is none."""
+    """Return the lines of all checks; without an installation, only of those that it does not concern."""
     if installation.is_missing(seen):
-        checks = [*(check for check in checks if check.of_nodes), INSTALLED]
+        checks = [check for check in checks if check.without_chart]
     return [line for check in checks for line in lines_of(check.name, _run(check, seen))]
 
 

@@ -30,6 +30,8 @@ def is_missing(seen: Seen) -> bool:
 
 def installed(seen: Seen) -> Iterator[Diagnosis]:
     """The chart is installed."""
+    if not is_missing(seen):
+        return
     what = f"{seen.name} is not installed in namespace {seen.namespace}"
     yield Diagnosis("failed", what, "run helm install, or name the installation: --release NAMESPACE/NAME")
 
