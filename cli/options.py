@@ -167,15 +167,18 @@ def fail(message: str) -> NoReturn:
     raise typer.Exit(UNUSABLE)
 
 
-def read_policies(directory: Path) -> PolicySet:
-    """Read a policy directory, or end the command with every problem in it."""
+def read_policies(directory: Path, *, by_claim: bool = False) -> PolicySet:
+    """Read a policy directory, or end the command with every problem in it.
+
+    `by_claim` says whether the mode `auto` means `dra`.
+    """
     from policies.loading.loader import load_policies  # noqa: PLC0415 see above
     from policies.model.problems import PolicyError  # noqa: PLC0415
 
     if not directory.is_dir():
         fail(f"--policies {directory} is no folder of policy files")
     try:
-        return load_policies(directory)
+        return load_policies(directory, by_claim=by_claim)
     except PolicyError as error:
         fail(f"{directory} is not a valid policy directory\n{error}")
 

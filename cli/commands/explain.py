@@ -19,6 +19,7 @@ from cli.options import (
     read_policies,
 )
 from cli.printing import say, say_json
+from kube.dra import DRIVER
 from service.options import DEFAULT_POLICIES
 
 SOME_DENIED = 1
@@ -58,7 +59,11 @@ def explain(  # noqa: PLR0913 each is an option of the command
     from cli.manifests import ManifestError  # noqa: PLC0415
 
     policy_set = read_policies(policies)
-    explainer = Explainer(policy_set, read_ledger(policy_set, inventory), together=together)
+    ledger = read_ledger(policy_set, inventory)
+    if ledger.cards.kinds(DRIVER):
+        # As the chart does where agents offer their cards to claims.
+        policy_set = read_policies(policies, by_claim=True)
+    explainer = Explainer(policy_set, ledger, together=together)
     explanations: list[Explanation] = []
     all_read = True
     for file in given:

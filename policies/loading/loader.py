@@ -19,8 +19,8 @@ MAX_TOTAL_BYTES = 4 * MAX_BYTES
 ATTEMPTS = 5
 
 
-def parse_policies(files: Mapping[str, bytes]) -> PolicySet:
-    """Read a policy set from file contents by name.
+def parse_policies(files: Mapping[str, bytes], *, by_claim: bool = False) -> PolicySet:
+    """Read a policy set from file contents by name; `by_claim` says whether the mode `auto` means `dra`.
 
     Raises:
         PolicyError: with every problem found.
@@ -31,16 +31,18 @@ def parse_policies(files: Mapping[str, bytes]) -> PolicySet:
     if (size := sum(map(len, files.values()))) > MAX_TOTAL_BYTES:
         rule = f"has {size} bytes of policy files; the maximum is {MAX_TOTAL_BYTES}: remove some"
         raise PolicyError([Problem(".", 0, "", rule)])
-    return compile_policies(read_parts(files))
+    return compile_policies(read_parts(files, by_claim=by_claim))
 
 
-def load_policies(directory: Path) -> PolicySet:
+def load_policies(directory: Path, *, by_claim: bool = False) -> PolicySet:
     """Read a policy directory: LOCK_FILE, and `.yaml` and `.yml` files of the top level that are not hidden.
+
+    `by_claim` says whether the mode `auto` means `dra`.
 
     Raises:
         PolicyError: with every problem found, including unreadable files and folders.
     """
-    return parse_policies(read_directory(directory))
+    return parse_policies(read_directory(directory), by_claim=by_claim)
 
 
 def read_directory(directory: Path) -> dict[str, bytes]:

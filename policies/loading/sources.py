@@ -9,11 +9,12 @@ from functools import cache
 from pathlib import Path as FilePath
 from typing import Any
 
+from modes.registry import CLAIM_MODE
 from policies.loading.strict_yaml import Document, read_documents
 from policies.loading.validation import validate
 from policies.model.limiters import EXTENSIBLE, Limiter
 from policies.model.problems import Path, PolicyError, Problem
-from policies.model.schema import Policy, QueueEntry, Queues
+from policies.model.schema import AUTO, Policy, QueueEntry, Queues, stated_mode
 
 LOCK_FILE = "second-lock"
 """File next to the policies, by the chart: the number of the second lock's tables, from the same values."""
@@ -63,8 +64,8 @@ def presets() -> Mapping[str, tuple[Limiter, Source]]:
     return _collect(documents, {}).limiters
 
 
-def read_parts(files: Mapping[str, bytes]) -> Parts:
-    """Read and validate files, given as name to content.
+def read_parts(files: Mapping[str, bytes], *, by_claim: bool = False) -> Parts:
+    """Read and validate files, given as name to content; `by_claim` as in `parts_of`.
 
     Raises:
         PolicyError: with every problem of every file.
@@ -84,7 +85,7 @@ def read_parts(files: Mapping[str, bytes]) -> Parts:
                 [] if found else [Problem(name, 0, "", "is empty: delete it, or write a policy into it")]
             )
     try:
-        parts = parts_of(documents)
+        parts = parts_of(documents, by_claim=by_claim)
     except PolicyError as error:
         raise PolicyError([*problems, *error.problems]) from None
     if problems:
@@ -98,13 +99,26 @@ def _lock_problems(content: bytes) -> list[Problem]:
     return [Problem(LOCK_FILE, 0, "", "must be 8 hexadecimal digits, as the chart writes them")]
 
 
-def parts_of(documents: Sequence[Document]) -> Parts:
+def parts_of(documents: Sequence[Document], *, by_claim: bool = False) -> Parts:
     """Validate documents of policies, limiters and queues, and add the presets.
+
+    Args:
+        documents: the documents.
+        by_claim: whether the mode `auto` means `dra`.
 
     Raises:
         PolicyError: with every problem of every document.
     """
-    return _collect(documents, presets())
+    return _collect(list(map(_with_claims, documents)) if by_claim else documents, presets())
+
+
+def _with_claims(document: Document) -> Document:
+    """Return a policy that leaves its mode to the chart with the mode of claims."""
+    data = document.data
+    resources = data.get("resources") or {} if isinstance(data, dict) else None
+    if not isinstance(resources, dict) or data.get("kind") != "Policy" or stated_mode(resources) != AUTO:
+        return document
+    return replace(document, data=data | {"resources": resources | {"mode": CLAIM_MODE}})
 
 
 def _collect(documents: Sequence[Document], limiters: Mapping[str, tuple[Limiter, Source]]) -> Parts:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 from kube.dra import DRIVER
@@ -59,10 +58,7 @@ def policies_of_values(documents: Sequence[Document]) -> PolicySet:
     Raises:
         PolicyError: with every problem.
     """
-    made = _made(documents)
-    return compile_policies(
-        parts_of(list(map(_with_claims, made)) if _offer(documents) == "claims" else made)
-    )
+    return compile_policies(parts_of(_made(documents), by_claim=_offer(documents) == "claims"))
 
 
 def problems_from_1_36(documents: Sequence[Document]) -> Sequence[Problem]:
@@ -70,7 +66,7 @@ def problems_from_1_36(documents: Sequence[Document]) -> Sequence[Problem]:
     if _offer(documents) != "by version":
         return ()
     try:
-        compile_policies(parts_of(list(map(_with_claims, _made(documents)))))
+        compile_policies(parts_of(_made(documents), by_claim=True))
     except PolicyError as error:
         return error.problems
     return ()
@@ -112,14 +108,6 @@ def _stated(policy: Mapping[str, Any]) -> tuple[Any, bool]:
     mode = stated_mode(resources)
     is_of_agent = (resources.get("driver") or DRIVER) == DRIVER
     return mode, mode == CLAIM_MODE and is_of_agent
-
-
-def _with_claims(document: Document) -> Document:
-    """Return a policy that leaves its mode to the chart with the mode of claims."""
-    data = document.data
-    if data["kind"] != "Policy" or _stated(data)[0] != AUTO:
-        return document
-    return replace(document, data=data | {"resources": (data.get("resources") or {}) | {"mode": CLAIM_MODE}})
 
 
 def _documents(values: Document) -> Iterator[Document]:

@@ -40,8 +40,8 @@ SLICES = [offered(model(40, "gpu-0")), offered(model(80, "gpu-0"), model(80, "gp
 def explain(tmp_path):
     (tmp_path / "policies").mkdir()
 
-    def call(*objects, found=None, output="text"):
-        text = "kind: Policy\nname: default\nresources: {mode: dra}\nmemory: {allowed: true}\n"
+    def call(*objects, found=None, output="text", mode="dra"):
+        text = f"kind: Policy\nname: default\nresources: {{mode: {mode}}}\nmemory: {{allowed: true}}\n"
         write(tmp_path / "policies", default=text)
         nodes = json.dumps({"kind": "List", "items": [*NODES, *objects]})
         write(tmp_path, pod=as_yaml(found or pod()), nodes=nodes)
@@ -72,6 +72,12 @@ def test_the_cards_that_a_claim_may_take_are_those_of_its_driver_and_never_those
         f"cards that its claim may take: {A40} of 40960 MiB (1 card), {A80} of 81920 MiB (2 cards)" in lines
     )
     assert "a node has room for it now" in lines
+
+
+def test_auto_means_claims_where_the_inventory_has_cards_of_the_agents(explain):
+    others = offered(model(40, "gpu-0"), driver=NVIDIA_DRIVER)
+    have_claims = ["resourceClaims" in explain(*given, mode="auto").stdout for given in (SLICES, [others])]
+    assert have_claims == [True, False]
 
 
 def test_half_of_each_of_two_cards_is_limited_though_it_sums_up_to_a_whole_one(explain):
