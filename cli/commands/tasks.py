@@ -79,6 +79,8 @@ def logs(
         task = _known(store, number)
     if task.note:
         say(f"task {number}: {task.note}", err=True)
+    elif task.state in OVER and task.started_at is None:
+        say(f"task {number} was cancelled before it ran", err=True)
 
 
 def cancel(number: NumberArgument, *, state: StateOption = None) -> None:

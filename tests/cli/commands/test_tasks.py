@@ -123,7 +123,10 @@ def test_the_log_of_the_latest_attempt_is_printed_as_it_is_with_the_note_behind_
 def test_who_reads_the_log_of_a_task_that_waits_is_told_so(call, store, monkeypatch, options):
     store.submit(submission("half"), 1.0)
     monkeypatch.setattr(time, "sleep", lambda _: store.cancel(1, 2.0))
-    assert call("logs", *options, "1") == (0, "task 1 waits until `machine run` is started\n")
+    waits, cancelled = "task 1 waits until `machine run` is started\n", "task 1 was cancelled before it ran\n"
+    assert call("logs", *options, "1") == (0, waits + (cancelled if options else ""))
+    store.cancel(1, 3.0)
+    assert call("logs", *options, "1") == (0, cancelled)
 
 
 def test_cancelling_a_waiting_task_ends_it_and_a_running_one_is_for_the_runner(call, store):
