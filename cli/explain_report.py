@@ -110,7 +110,7 @@ def _slices(explanation: Explanation, facts: dict[str, Any], memory: str, *, by_
     number, index, is_divided = facts["slices"], facts["index"], "," in facts["container"]
     limited = ""
     if not is_divided:
-        number //= len(index) if isinstance(index, list) else 1
+        number //= len(index) if isinstance(index, list) and index else 1
         limited = _by_agent(explanation, number) if by_agent else ""
     of, each = ("of each of GPU", " each") if number < facts["slices"] else ("of GPU", "")
     memory += each if memory else ""
@@ -184,7 +184,7 @@ def _replicas(facts: dict[str, Any]) -> Iterator[str]:
 
 
 def _index(index: int | list[int] | None) -> str:
-    if index is None:
+    if index is None or index == []:
         return "any (pooled)"
     *first, last = [index] if isinstance(index, int) else index
     return f"{', '.join(map(str, first))} and {last}" if first else str(last)

@@ -33,7 +33,7 @@ CHECKS: Sequence[Check] = (
     Check("agent-pods", agents.agent_pods, "no pod of the agent waits"),
     Check("paused", agents.paused, "no agent is paused by the GPU operator"),
     Check("serving", agents.serving, "every agent is registered with its kubelet", in_brief=True),
-    Check("taints", agents.taints, "no node is held for its agent", in_brief=True),
+    Check("taints", agents.taints, "no node is held for its agent", in_brief=True, without_chart=True),
     Check("left", agents.left, "no node with GPUs lost the agent's label"),
     Check("cards", agents.cards, "every GPU that agents report is healthy"),
     Check("unlimited", limits.unlimited, "no program runs without its limiter, where agents look"),

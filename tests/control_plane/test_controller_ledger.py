@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from testbed.api import ApiError
 from testbed.certificate_files import write_tls
 from testbed.controller_process import Controller, gpu_ledger, install_crd
 from testbed.gpu_nodes import GpuNode
@@ -60,3 +61,12 @@ def test_kubectl_shows_gpu_ledgers_as_a_table(control_plane, namespace, nodes, c
     assert conditions == {"Usable": "True", "OverCommitted": "False", "TakesFractions": "True"}
     holder = {"namespace": namespace, "name": "holder", "kind": "holder", "slices": 3}
     assert stored["status"]["gpus"][0]["shares"] == [holder]
+
+
+def test_a_write_of_an_earlier_term_is_refused(control_plane, nodes, controller):
+    [node] = nodes(GpuNode())
+    status = eventually(lambda: gpu_ledger(control_plane.api, node), "the GpuLedger is there")
+    late = {"status": {"leaseTransition": status["leaseTransition"] - 1, "used": 7}}
+    path = f"/apis/clearml-injector.io/v1alpha1/gpuledgers/{node}/status"
+    with pytest.raises(ApiError, match="a leader of an earlier term may not overwrite a later one"):
+        control_plane.api.call("PATCH", path, late, content="application/merge-patch+json")

@@ -2,7 +2,8 @@
 
 from doctor.checks import CHECKS, run_checks
 from doctor.seen import NotRead
-from tests.doctor.support import LOCK, SOUND, binding, lines, seen
+from tests.doctor.support import LOCK, SOUND, binding, lines, node, seen
+from tests.doctor.test_agents import TAINTED
 
 
 def test_a_sound_installation_is_green_in_every_line():
@@ -31,10 +32,14 @@ def test_what_was_found_before_something_could_not_be_read_is_shown():
 
 def test_without_an_installation_there_is_one_line_behind_those_of_nodes():
     policies = NotRead("ConfigMap does not exist", "failed")
-    found = run_checks(seen(webhook=None, lease=None, agents=None, policies=policies, endpoints=()))
-    assert [line.check for line in found] == ["shape", "nodes", "usable", "installed"]
-    assert found[-1].text == (
+    nothing = {"webhook": None, "lease": None, "agents": None, "policies": policies, "endpoints": ()}
+    found = run_checks(seen(**nothing, nodes=(node(taints=TAINTED),)))
+    assert [line.check for line in found] == ["shape", "nodes", "usable", "installed", "taints"]
+    assert found[-1].level == "warning"  # helm uninstall leaves the taint
+    assert found[-2].text == (
         "fraction-injector is not installed in namespace gpu-fraction-injector"
         " -- run helm install, or name the installation: --release NAMESPACE/NAME"
     )
-    assert len(run_checks(seen(webhook=None, lease=None, policies=policies))) > len(CHECKS) / 2
+    for there in ("webhook", "lease", "agents", "policies"):
+        in_part = {key: value for key, value in nothing.items() if key != there}
+        assert len(run_checks(seen(**in_part))) > len(CHECKS) / 2

@@ -131,6 +131,12 @@ async def test_a_slice_that_is_removed_or_changed_is_written_again_and_one_that_
     writes = len(server.writes)
     async with offered(card(0), server=server):
         assert len(server.writes) == writes
+        server.dropped = {"attributes"}
+        server.slices.clear()
+        await until(lambda: server.devices)
+        writes, looks = len(server.writes), server.looks
+        await until(lambda: server.looks > looks + 6)
+        assert len(server.writes) == writes  # what the API server drops is no reason to write again
 
 
 async def test_a_card_that_another_driver_offers_is_left_out_until_that_one_is_gone():

@@ -104,6 +104,15 @@ def test_of_equal_shares_of_several_gpus_it_is_said_what_each_one_has():
     assert "container train: 4 slices of each of GPU 0 and 1, 40960 MiB each\n" in out
 
 
+def test_whole_gpus_of_a_pool_are_any(tmp_path):
+    keys = "resources: {mode: pooled}\nfractions: {'2.0': 16}\n"
+    write(tmp_path, default=f"kind: Policy\nname: default\n{keys}")
+    (tmp_path / "nodes.json").write_text(json.dumps(GpuNode(gpus=2, pooled=True).manifest("a")))
+    options = "--inventory", tmp_path / "nodes.json", "--policies", tmp_path
+    out = run("explain", "-", *options, text=as_yaml(pod(fraction="2.0"))).stdout
+    assert "container train: 16 slices of GPU any (pooled)\n" in out
+
+
 def test_the_agents_limit_of_each_of_several_containers_is_said(tmp_path):
     write(tmp_path, default="kind: Policy\nname: default\nlimits: {from: agent}\n")
     parts = {"annotations": {"clearml-injector/containers": "train=0.500,eval=0.250"}}

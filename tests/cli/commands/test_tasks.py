@@ -171,8 +171,10 @@ def test_doctor_fails_if_a_check_does_and_waits_for_a_runner_that_just_starts(
     code, output = call("doctor")
     assert (code, output.splitlines()[0][:7]) == (1, "failed ")
     lock = NodeLock(tmp_path, LOCK)
+    assert lock.take()  # a runner can start
+    lock.release()
     monkeypatch.setattr(task_options, "START_SECONDS", 60)
-    monkeypatch.setattr(time, "sleep", lambda _: lock.take())
+    monkeypatch.setattr(time, "sleep", lambda _: lock.take() or pytest.fail("it cannot start meanwhile"))
     code, output = call("doctor", "--output", "json")
     assert (code, {line["level"] for line in json.loads(output)}) == (0, {"ok"})
     lock.release()
