@@ -3,10 +3,12 @@
 import pytest
 
 from kube.dra import DRIVER, NVIDIA_DRIVER
-from ledger.claimed_cards import CardClaim, CardKey, ClaimedPart
+from kube.scheduling import Constraints
+from ledger.claimed_cards import CardClaim, CardKey, ClaimableCard, ClaimedPart, OfferedSlice
 from ledger.placement_request import Placement, Unschedulable
 from modes.claim_name import NamedShare
 from modes.fraction import Fraction
+from modes.gpu_kinds import GpuKinds
 from tests.ledger.cluster import changed, gpu_node, holder, ledger_of, request_of
 from tests.ledger.test_instances import A100_80, mig_node, native
 from tests.ledger.test_quotas_of_claims import offer
@@ -124,6 +126,27 @@ FULL = {"full_mig": True, "claimed": 950_000}
 def test_a_claim_has_room_if_an_offered_card_has(state, prefer, taken, why, share):
     answer = with_card(**state).place(claiming(share, prefer, state.get("driver", DRIVER)), 0.0)
     assert (family(answer, "dra"), answer.passed_over) == (taken, why)
+
+
+@pytest.mark.parametrize(
+    "demands",
+    [
+        {"constraints": Constraints(node_name="m")},
+        {"constraints": Constraints({"nvidia.com/gpu.product": A100_80})},
+        {"kinds": GpuKinds(models=("A100",))},
+    ],
+    ids=["node", "label", "kind"],
+)
+def test_of_nodes_that_a_pod_excludes_no_card_is_looked_at(demands, monkeypatch):
+    """On 1,000 nodes with room that would take a decision 50 ms."""
+    ledger = with_card()
+    others = [ClaimableCard("gpu-0", 81920, model=model) for model in ("NVIDIA H100", "NVIDIA A100")]
+    for name, card in zip("de", others, strict=True):
+        ledger.put_offer(OfferedSlice(name, DRIVER, name, name, cards=(card,)))
+    ledger.cards.most_free()
+    monkeypatch.setattr(ledger.cards, "on", None)
+    request = changed(claiming(), **demands)
+    assert family(ledger.place(request, 0.0), "dra") == "mig"
 
 
 @pytest.mark.parametrize(("is_refused", "taken"), [(False, ["dra", "mig"]), (True, ["dra", "dra"])])
