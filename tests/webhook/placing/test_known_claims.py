@@ -65,6 +65,13 @@ def test_a_pod_that_may_get_an_instance_gets_it_if_no_claim_is_known(fallback, o
     fallback.claims.note(other, placed)
     fallback.remove_node("m")
     assert fallback.place(other).reason is Reason.NO_CONTROLLER
+    assert fallback._ledger.reservations == 0
+
+
+def test_of_an_instance_by_name_the_denial_speaks_of_instances(fallback):
+    report(fallback, state(mig_node("m", A100_80, p1g_10gb=1)))
+    named = asking(prefer=("mig", CLAIMED), resource="nvidia.com/mig-7g.80gb")
+    assert "nvidia.com/mig-7g.80gb" in fallback.place(named).why
 
 
 def test_the_kinds_of_one_namespace_displace_no_others(fallback, monkeypatch):
