@@ -3,7 +3,7 @@
 import pytest
 
 from kube.dra import DRIVER, NVIDIA_DRIVER
-from kube.scheduling import Constraints
+from kube.scheduling import Constraints, Taint, Toleration
 from ledger.claimed_cards import CardClaim, CardKey, ClaimableCard, ClaimedPart, OfferedSlice
 from ledger.placement_request import Placement, Unschedulable
 from modes.claim_name import NamedShare
@@ -147,6 +147,13 @@ def test_of_nodes_that_a_pod_excludes_no_card_is_looked_at(demands, monkeypatch)
     monkeypatch.setattr(ledger.cards, "on", None)
     request = changed(claiming(), **demands)
     assert family(ledger.place(request, 0.0), "dra") == "mig"
+
+
+@pytest.mark.parametrize(("tolerations", "taken"), [((), "mig"), ((Toleration("a", "Exists"),), "dra")])
+def test_a_claim_has_room_on_tainted_nodes_for_pods_that_tolerate_them(tolerations, taken):
+    ledger = with_card(taints=(Taint("a", "NoSchedule"),))
+    request = changed(claiming(), constraints=Constraints(tolerations=tolerations))
+    assert family(ledger.place(request, 0.0), "dra") == taken
 
 
 @pytest.mark.parametrize(("is_refused", "taken"), [(False, ["dra", "mig"]), (True, ["dra", "dra"])])
