@@ -6,6 +6,7 @@ from kube.dra import DRIVER, NVIDIA_DRIVER
 from kube.scheduling import Constraints, Taint, Toleration
 from ledger.claimed_cards import CardClaim, CardKey, ClaimableCard, ClaimedPart, OfferedSlice
 from ledger.placement_request import Placement, Unschedulable
+from ledger.reservations import LIFETIME_SECONDS
 from modes.claim_name import NamedShare
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
@@ -162,6 +163,15 @@ def test_claims_have_room_beside_all_that_the_scheduler_has_not_tried(is_refused
     ledger.set_pod(holder("w", None, claimed=(NamedShare(),), is_refused=is_refused))
     answers = [ledger.place(claiming(reservation=f"r{at}"), 0.0) for at in range(2)]
     assert [family(answer, "dra") for answer in answers] == taken
+
+
+def test_a_claim_counts_as_untried_until_its_pod_is_gone_and_a_reservation_until_it_expires():
+    ledger, pod = with_card(claimed=700_000), holder("w", None, claimed=(NamedShare(),))
+    for answer, now in (("dra", 0.0), ("mig", 1.0), ("dra", LIFETIME_SECONDS + 1.0)):
+        ledger.set_pod(pod)
+        assert family(ledger.place(claiming(reservation=f"r{now}"), now), "dra") == answer
+        ledger.remove_pod(pod.key)
+        ledger.release("r1.0")
 
 
 def test_while_no_card_is_offered_a_pod_waits_for_an_instance_if_there_are_any():
