@@ -91,7 +91,9 @@ MIG_OR_CLAIM, CLAIM_OR_MIG = ("mig", "dra"), ("dra", "mig")
 
 def claiming(share=1, prefer=CLAIM_OR_MIG, driver=DRIVER, **more):
     writes = driver == NVIDIA_DRIVER
-    return ask(share, prefer, mode="dra", driver=driver, writes_limits=writes, cpu_milli=1000, **more)
+    return ask(
+        share, prefer, mode="dra", driver=driver, writes_limits=writes, cpu_milli=1000, memory_bytes=9, **more
+    )
 
 
 def with_card(*, full_mig=False, claimed=0, driver=DRIVER, **node):
@@ -119,6 +121,7 @@ FULL = {"full_mig": True, "claimed": 950_000}
         ({"claimed": 70_000, "driver": NVIDIA_DRIVER}, CLAIM_OR_MIG, "dra", ""),
         ({"usable": False}, CLAIM_OR_MIG, "mig", "dra has no room now"),
         ({"cpu_milli": 900}, CLAIM_OR_MIG, "mig", "dra has no room now"),
+        ({"memory_bytes": 8}, CLAIM_OR_MIG, "mig", "dra has no room now"),
         (FULL, MIG_OR_CLAIM, "mig", ""),
         (FULL, CLAIM_OR_MIG, "dra", ""),
     ],
@@ -135,12 +138,13 @@ def test_a_claim_has_room_if_an_offered_card_has(state, prefer, taken, why, shar
         {"constraints": Constraints(node_name="m")},
         {"constraints": Constraints({"nvidia.com/gpu.product": A100_80})},
         {"kinds": GpuKinds(models=("A100",))},
+        {},
     ],
-    ids=["node", "label", "kind"],
+    ids=["node", "label", "kind", "full"],
 )
-def test_of_nodes_that_a_pod_excludes_no_card_is_looked_at(demands, monkeypatch):
-    """On 1,000 nodes with room that would take a decision 50 ms."""
-    ledger = with_card()
+def test_of_nodes_that_a_pod_excludes_or_that_are_full_no_card_is_looked_at(demands, monkeypatch):
+    """On 1,000 nodes that would take a decision 50 ms."""
+    ledger = with_card(claimed=0 if demands else 950_000)
     others = [ClaimableCard("gpu-0", 81920, model=model) for model in ("NVIDIA H100", "NVIDIA A100")]
     for name, card in zip("de", others, strict=True):
         ledger.put_offer(OfferedSlice(name, DRIVER, name, name, cards=(card,)))
