@@ -49,6 +49,11 @@ class ClaimableCard(msgspec.Struct, frozen=True, gc=False):
     taint: str = ""
     """The first taint that keeps pods away from it, such as "gpu.nvidia.com/xid=79"; empty if none."""
 
+    @property
+    def kind(self) -> CardKind:
+        """Its model and MiB."""
+        return self.model.replace(" ", "-"), self.mib
+
 
 class OfferedSlice(msgspec.Struct, frozen=True, gc=False):
     """The cards of one ResourceSlice; none if it is of a driver that claims of shares do not use."""
@@ -127,7 +132,7 @@ class ClaimedCards:
         """Cards by driver, kind, and whether claims may share them; also of slices that are out of date."""
         self._changed: set[str] = set()
         """Nodes whose entry in `_most_free` is out of date."""
-        self._most_free: dict[str, tuple[int, int]] = {}
+        self._most_free: dict[str, dict[CardKind, tuple[int, int]]] = {}
         self._held: dict[CardKey, dict[PodKey, CardClaim]] = {}
         """The claims on each card, offered or not."""
 
@@ -242,13 +247,14 @@ class ClaimedCards:
         }
         return [self._use(key, found[key]) for key in sorted(found, key=_order)]
 
-    def most_free(self) -> Mapping[str, tuple[int, int]]:
-        """Return for each node the MiB, and the part of SHARES_OF_CARD, that are free of its freest card."""
+    def most_free(self) -> Mapping[str, Mapping[CardKind, tuple[int, int]]]:
+        """Return for each node and kind the most MiB, and SHARES_OF_CARD, that are free on one card."""
         for node in self._changed:
-            uses = self.on(node)
-            mib = max([use.free_mib for use in uses], default=0)
-            shares = max([SHARES_OF_CARD - use.claimed_share for use in uses], default=0)
-            self._most_free[node] = mib, shares
+            freest = self._most_free[node] = {}
+            for use in self.on(node):
+                mib, share = freest.get(use.card.kind, (0, 0))
+                free = SHARES_OF_CARD - use.claimed_share
+                freest[use.card.kind] = max(mib, use.free_mib), max(share, free)
         self._changed.clear()
         return self._most_free
 
@@ -275,9 +281,7 @@ class ClaimedCards:
 
 
 def _kinds(found: OfferedSlice) -> list[tuple[str, CardKind, bool]]:
-    return [
-        (found.driver, (card.model.replace(" ", "-"), card.mib), card.is_shareable) for card in found.cards
-    ]
+    return [(found.driver, card.kind, card.is_shareable) for card in found.cards]
 
 
 def _order(key: CardKey) -> tuple[str, str, int, str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from kube.dra import DRIVER, SHARES_OF_CARD
+from kube.scheduling import Constraints
 from ledger.claim_room import ClaimAsk, ClaimRoomSearch
 from ledger.claimed_cards import CardKind, ClaimedCards
 from ledger.own_demands import OwnDemands
@@ -97,18 +98,30 @@ class ClaimOptions:
         return self._cards.kinds(share.driver or "", whole=share.fraction.is_whole)
 
     def _have_room(self, request: PlacementRequest, placement: Placement) -> bool:
-        share, demands, own = request.share, request.demands, OwnDemands(request.demands.constraints)
-        asked = asked_of(ClaimedShare(share.driver or "", share.fraction, placement.cards, demands.kinds))
-        search = ClaimRoomSearch(
-            share.driver or "", asked, demands.kinds, lambda node: own.why_not(self._index.fact(node))
-        )
-        for node, free in self._cards.most_free().items():
-            account = self._index.accounts.get(node)
-            # Most nodes of a full cluster end here.
-            if not asked.may_fit(*free) or account is None or account.cpu_free < share.cpu_milli:
-                continue
-            if account.has_beside(share.memory_bytes, ()):
-                search.look_at(node, self._cards.on(node))
+        driver, fraction, kinds = request.share.driver or "", request.share.fraction, request.demands.kinds
+        asked = asked_of(ClaimedShare(driver, fraction, placement.cards, kinds))
+        search = ClaimRoomSearch(driver, asked, kinds, lambda _: "")
+        for node in self._nodes(request, asked):
+            search.look_at(node, self._cards.on(node))
             if search.found.fit > self._pending.claiming:
                 return True
         return False
+
+    def _nodes(self, request: PlacementRequest, asked: ClaimAsk) -> Iterator[str]:
+        """Yield the nodes that a pod accepts, and a card of which may have room for it."""
+        share, demands, index = request.share, request.demands, self._index
+        index.flush()
+        # Comparing the pod's terms with each node would take too long: its author can write hundreds.
+        matching, numbers = index.labels.matching(demands.constraints), index.labels.numbers
+        own = OwnDemands(Constraints(tolerations=demands.constraints.tolerations))
+        wanted = {kind for kind in self._kinds(request) if demands.kinds.takes_model(kind[0])}
+        for node, freest in self._cards.most_free().items():
+            # Most nodes of a full cluster end here.
+            if not any(kind in wanted and asked.may_fit(*free) for kind, free in freest.items()):
+                continue
+            account, number = index.accounts.get(node), numbers.get(node)
+            if account is None or number is None or not matching >> number & 1:
+                continue
+            fits_beside = account.cpu_free >= share.cpu_milli and account.has_beside(share.memory_bytes, ())
+            if fits_beside and not own.why_not(account.fact):
+                yield node

@@ -1,6 +1,6 @@
 """What claims hold of offered cards: kept by changes, it equals a recount of everything."""
 
-from kube.dra import DRIVER
+from kube.dra import DRIVER, SHARES_OF_CARD
 from ledger.claimed_cards import (
     MAX_CARDS_OF_NODE,
     CardClaim,
@@ -52,6 +52,23 @@ def test_each_change_returns_the_nodes_that_it_affects():
     assert (kept.claim(claim.key), kept.remove_claim(claim.key)) == (None, set())
     assert kept.remove_slice("s") == {"m"}
     assert kept.remove_slice("s") == set()
+
+
+def test_what_is_free_of_the_freest_card_follows_every_change():
+    kept = ClaimedCards()
+    held = CardClaim("team", "c", parts=(part("gpu-0", 1, share=1),))
+    other = OfferedSlice("other", DRIVER, "other", "n", cards=(ClaimableCard("gpu-0", 40960),))
+    free, less = {("", 81920): (81920, SHARES_OF_CARD)}, {("", 81920): (81919, SHARES_OF_CARD - 1)}
+    for change, most_free in (
+        (lambda: kept.put_slice(offer("s", 81920)), free),
+        (lambda: kept.put_claim(held), less),
+        (lambda: kept.remove_claim(held.key), free),
+        (lambda: kept.put_slice(other), free | {("", 40960): (40960, SHARES_OF_CARD)}),
+        (lambda: kept.remove_slice("other"), free),
+        (lambda: kept.remove_slice("s"), None),
+    ):
+        change()
+        assert kept.most_free().get("n") == most_free
 
 
 def test_what_is_kept_is_bounded():

@@ -177,6 +177,9 @@ def test_a_waiting_pod_tells_its_reservation_the_node_promised_and_the_memory_re
     failed = {"conditions": [{"type": "PodScheduled", "status": "False"}]}
     assert pod({"affinity": affinity}, status=failed).promised_node is None
     assert pod({"affinity": affinity, "nodeName": "m"}).promised_node is None
+    name = f"gpu-fraction-whole-{0:016x}"
+    claims = {"resourceClaims": [{"name": "gpu-fraction", "resourceClaimTemplateName": name}]}
+    assert [pod(claims, status=status).is_refused for status in ({}, failed)] == [False, True]
 
 
 @pytest.mark.parametrize(

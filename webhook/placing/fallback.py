@@ -77,7 +77,9 @@ class Fallback:
         answer = self._ledger.place(request, now, self._live_at)
         if isinstance(answer, Placement) and not request.share.is_claim(answer):
             return msgspec.structs.replace(answer, degraded=True)
-        if request.share.mode_type.is_claimed:
+        if accounting.reservation is not None:
+            self.release(accounting.reservation)
+        if request.share.mode_type.is_claimed and not request.demands.resource:
             why = "only the controller makes templates of claims, and this namespace had no such pod lately"
         elif isinstance(answer, Unschedulable) and not self.is_known:
             why = "the controller cannot be reached, and the policy assumes nothing of the nodes"

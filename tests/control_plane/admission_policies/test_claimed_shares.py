@@ -73,6 +73,15 @@ def with_a_second_user(pod):
     pod["spec"]["containers"].append({**pod["spec"]["containers"][0], "name": "second"})
 
 
+def with_resource(name, container=0):
+    def change(pod):
+        if container:
+            pod["spec"]["containers"].append({"name": "second", "image": "example.com/task:1"})
+        pod["spec"]["containers"][container].setdefault("resources", {})["limits"] = {name: "1"}
+
+    return change
+
+
 def use(container, request):
     def change(pod):
         found = {each["name"]: each for each in pod["spec"]["initContainers"] + pod["spec"]["containers"]}
@@ -100,6 +109,9 @@ def other_parts(text):
         ("claimed", without_claim),
         ("claimed", with_another_label),
         ("claimed", with_a_second_user),
+        ("claimed", with_resource("nvidia.com/mig-1g.10gb")),
+        ("claimed", with_resource("nvidia.com/mig-1g.10gb", 1)),
+        ("claimed", with_resource("nvidia.com/gpu-0")),
         ("claimed-parts", use("eval", "gpu-0")),
         ("claimed-parts", use("eval", "gpu-9")),
         ("claimed-parts", use("eval", "other")),

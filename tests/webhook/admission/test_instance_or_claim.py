@@ -65,6 +65,12 @@ def test_a_pod_with_a_claim_gets_no_instance_in_addition():
     assert (decided.allowed, decided.code) == (False, "other-gpu-system")
 
 
+def test_annotations_without_claim_or_instance_count_for_nothing():
+    stored = webhook(is_full=True).decide(LABELLED).stored
+    del stored["spec"]["resourceClaims"], stored["spec"]["containers"][0]["resources"]["claims"]
+    assert webhook().decide(stored).container()["resources"]["limits"] == {ONE: "1"}
+
+
 def test_an_instance_of_another_kind_than_the_pod_accepts_is_chosen_again():
     stored = webhook().decide(LABELLED).stored
     stored["metadata"]["annotations"]["clearml-injector/gpu-model"] = "H100"

@@ -3,7 +3,7 @@
 import pytest
 
 from kube.dra import DRIVER, NVIDIA_DRIVER
-from ledger.placement_request import Placement
+from ledger.placement_request import Placement, Quota
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
 from tests.controller.claims.test_claim_templates import CLAIMED
@@ -65,6 +65,18 @@ def test_a_pod_that_may_get_an_instance_gets_it_if_no_claim_is_known(fallback, o
     fallback.claims.note(other, placed)
     fallback.remove_node("m")
     assert fallback.place(other).reason is Reason.NO_CONTROLLER
+    assert fallback._ledger.reservations == 0
+
+
+def test_a_known_claim_waits_for_the_quota_too(fallback):
+    waits = asking(quotas=(Quota("queue", "train", slices=8),), waits_when_degraded=True)
+    assert [fallback.place(each).waits_for_quota for each in (asking(), waits)] == [False, True]
+
+
+def test_of_an_instance_by_name_the_denial_speaks_of_instances(fallback):
+    report(fallback, state(mig_node("m", A100_80, p1g_10gb=1)))
+    named = asking(prefer=("mig", CLAIMED), resource="nvidia.com/mig-7g.80gb")
+    assert "nvidia.com/mig-7g.80gb" in fallback.place(named).why
 
 
 def test_the_kinds_of_one_namespace_displace_no_others(fallback, monkeypatch):
