@@ -87,7 +87,8 @@ def _problem(policy: EffectivePolicy, *, agent: bool) -> str | None:
             f"limiter nvidia-driver of policy {policy.name} works with CDI only, which is off for names of"
             " single GPUs; use resources.mode pooled, or another limiter"
         )
-    return None if agent and mode.counts_slices else mode.operator_problem()
+    is_of_agent = agent and (mode.counts_slices or mode.limits_itself(mode.resource))
+    return None if is_of_agent else mode.operator_problem()
 
 
 def _placeholders(

@@ -58,7 +58,7 @@ def test_pooled_values_replicate_all_gpus_under_one_name(tmp_path, more, renames
     [
         ("limiter: nvidia-driver", (), "limiter nvidia-driver of policy default works with CDI only"),
         ("resources: {mode: dra}", (), "mode dra: cards are offered by a DRA driver"),
-        ("resources: {mode: dra}", ("--agent",), "mode dra: cards are offered by a DRA driver"),
+        ("resources: {driver: gpu.nvidia.com}", ("--agent",), "mode dra: cards are offered by a DRA driver"),
         (
             "resources: {mode: pooled, name: nvidia.com/slice}",
             (),
@@ -109,3 +109,11 @@ def test_for_the_agents_nodes_the_operators_pods_tolerate_its_taint_and_its_plug
     assert env(yaml.safe_load(k3s)["toolkit"]) == {"CONTAINERD_SOCKET": "/run/k3s/containerd/containerd.sock"}
     _, openshift = operator_values("2", "--agent", "--platform", "openshift")
     assert yaml.safe_load(openshift) == {"spec": values}
+
+
+def test_the_agents_nodes_may_have_claims_and_the_others_instances(tmp_path):
+    policy = "kind: Policy\nname: default\nresources: {mode: dra, prefer: [mig, dra]}\n"
+    code, out = operator_values("2", "--agent", "--mig", "--policies", write(tmp_path, default=policy))
+    values = yaml.safe_load(out)
+    assert (code, values["mig"], "migManager" in values) == (0, {"strategy": "mixed"}, True)
+    assert "kubectl label node NAME nvidia.com/gpu.deploy.device-plugin=false --overwrite" in out
