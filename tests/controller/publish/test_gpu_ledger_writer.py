@@ -31,7 +31,7 @@ class Leadership:
 
 
 class LedgersApi(FakeApi):
-    """Keeps GpuLedgers and tells of each change on its watch.
+    """Keeps GpuLedgers and tells of each change on its watch, before which it makes none.
 
     Attributes:
         stored: By name.
@@ -43,6 +43,7 @@ class LedgersApi(FakeApi):
         self.stored = {found["metadata"]["name"]: found for found in stored}
         self.refusals = 0
         self._watch = None
+        self._is_watched = asyncio.Event()
 
     async def _answer(self, head, reader, writer):
         self.script = [self._one]
@@ -53,10 +54,16 @@ class LedgersApi(FakeApi):
         name = path.removeprefix(LEDGERS).strip("/").removesuffix("/status")
         if "watch" in query:
             self._watch = writer
+            self._is_watched.set()
             await watch(end=False)(writer)
         elif method == "GET":
             await reply({"items": list(self.stored.values()), "metadata": {"resourceVersion": "1"}})(writer)
-        elif self.refusals:
+        else:
+            await self._is_watched.wait()
+            await self._write(writer, method, path, name, body)
+
+    async def _write(self, writer, method, path, name, body):
+        if self.refusals:
             self.refusals -= 1
             await refusal(500)(writer)
         elif method == "DELETE":
