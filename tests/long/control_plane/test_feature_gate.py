@@ -43,7 +43,21 @@ def control_plane(control_plane, tmp_path):
     gated.process.stop()
 
 
-@pytest.mark.usefixtures("device_class")
+@pytest.fixture
+def leader(control_plane, own_namespace):
+    """A sign of an installation: without any, the doctor says only that there is none."""
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "fraction-injector-controller"},
+        "spec": {},
+    }
+    control_plane.api.create(lease, own_namespace)
+    yield
+    control_plane.api.delete("Lease", lease["metadata"]["name"], own_namespace, lease["apiVersion"])
+
+
+@pytest.mark.usefixtures("device_class", "leader")
 async def test_no_share_is_given_while_the_gate_is_off_and_all_name_it_until_it_is_on(
     control_plane, namespace, nodes, serve, tmp_path
 ):
