@@ -33,7 +33,7 @@ def check(
     ] = "default",
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Check policies and the values of charts: every mistake with its line, and what to write instead.
+    """Check policies, also in the values of charts: every mistake with its line, and what to write instead.
 
     Each path is checked for itself: several values files are not merged, as Helm would.
 
