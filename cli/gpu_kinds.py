@@ -49,7 +49,7 @@ def claimable_cards(
     asked, cards, kinds = asked_of(share), ledger.cards, Counter[tuple[str, int]]()
     for use in [use for node in cards.nodes() for use in cards.on(node) if use.key.driver == share.driver]:
         if asked.accepts(use, share.kinds):
-            kinds[use.card.model.replace(" ", "-"), use.card.mib] += 1
+            kinds[use.card.kind] += 1
     found = [
         {"model": model or None, "memoryMiB": mib, "cards": number}
         for (model, mib), number in sorted(kinds.items())

@@ -37,7 +37,7 @@ class ClaimAsk:
 
     def accepts(self, use: CardUse, kinds: GpuKinds) -> bool:
         """Whether a card is of the size and kind, whatever is free on it."""
-        mib, model = use.card.mib, use.card.model.replace(" ", "-")
+        model, mib = use.card.kind
         least = self.shares[0][0] if self.shares else self.memory_mib
         is_size = mib == self.card_mib if self.card_mib is not None else mib >= least
         return is_size and mib >= kinds.min_mib and kinds.takes_model(model)

@@ -74,7 +74,7 @@ async def _write(
     api: ApiServer, node: str, names: ResourceNames, gpus: list[int] | None, *, out: bool
 ) -> frozenset[int]:
     """Change the node's cordoned GPUs, based on its current annotation, and return them."""
-    # Here and not above: the other subcommands must start without the Kubernetes client.
+    # Here and not above: help waits neither for the Kubernetes client nor for the ledger's code.
     from cluster.kube_client import MERGE_PATCH, ApiError  # noqa: PLC0415
     from ledger.from_kubernetes import slices_by_index  # noqa: PLC0415
 

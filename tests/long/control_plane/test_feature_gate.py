@@ -73,6 +73,9 @@ async def test_no_share_is_given_while_the_gate_is_off_and_all_name_it_until_it_
         said = run("doctor", NODE, "--no-trial", f"--kubeconfig={control_plane.kubeconfig}").stdout
         return f"turn on its feature gate {GATE}" in said
 
+    def holds_an_eighth():
+        return allocated(control_plane, namespace) == [(NODE, "gpu-0", "gpu", "125k")]
+
     client = client_of(control_plane, ADMIN_TOKEN, tmp_path)
     async with dra_node(card(0)) as (agent, _, _), running(agent, api=client) as process:
         await DraKubelet(agent).register()
@@ -83,5 +86,4 @@ async def test_no_share_is_given_while_the_gate_is_off_and_all_name_it_until_it_
         control_plane.turn_on()
         await until_says(process, None)
         await asyncio.to_thread(create, control_plane, namespace, ["pod"])
-        held = lambda: allocated(control_plane, namespace) == [(NODE, "gpu-0", "gpu", "125k")]  # noqa: E731
-        await asyncio.to_thread(eventually, held, "the pod has an eighth")
+        await asyncio.to_thread(eventually, holds_an_eighth, "the pod has an eighth")
