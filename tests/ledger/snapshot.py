@@ -1,22 +1,24 @@
 """What a ledger has in its books, in a form that two ledgers can be compared by."""
 
+from copy import deepcopy
 from typing import Any
 
 from ledger.ledger import Ledger
 
 
 def books(ledger: Ledger) -> dict[str, Any]:
-    """Everything but what was learnt of demand, and the order things came in."""
+    """A copy of everything but what was learnt of demand, and the order things came in."""
     ledger._node_index.flush()
-    return {
+    found = {
         "nodes": {name: _account(account) for name, account in ledger._node_index.accounts.items()},
         "backlog": (ledger._pending._slices, ledger._pending.claims),
         "usage": ledger._usage._cells,
         "kinds of GPU": {name: dict(found) for name, found in vars(ledger._kinds).items() if found},
-        "reservations": ledger._reservations._by_name,
+        "reservations": dict(ledger._reservations._by_name),
         "owners": (ledger._owners._on_nodes, ledger._owners._awaited),
         "groups": sorted(_groups(ledger)),
     }
+    return deepcopy(found)
 
 
 def _account(account: Any) -> tuple[Any, ...]:

@@ -8,11 +8,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement, PlacementRequest
+from ledger.reservations import Reservation
 from modes.facts import NodeFact, PodFact, PodKey
 from tests.effort import examples
 from tests.ledger.cluster import changed
 from tests.ledger.snapshot import books
 from tests.ledger.strategies import NODE_NAMES, asks, nodes, pods
+
+MOST_RESERVATIONS = 2
 
 
 def rebuilt(
@@ -32,7 +35,7 @@ class LedgerLife(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.ledger = Ledger(most_reservations=3)
+        self.ledger = Ledger(MOST_RESERVATIONS)
         self.nodes: dict[str, NodeFact] = {}
         self.pods: dict[PodKey, PodFact] = {}
         self.now = 0.0
@@ -75,15 +78,16 @@ class LedgerLife(RuleBasedStateMachine):
     def pod_is_admitted(self, request: PlacementRequest, name: str | None) -> None:
         if name is not None:
             self.ledger.release(name)
-        before = books(self.ledger)
+        before, former = books(self.ledger), self._reserved()
         request = changed(request, reservation=name)
         answer = self.ledger.place(request, self.now)
-        if not isinstance(answer, Placement) or name is None:
+        if not isinstance(answer, Placement) or name is None or answer.reservation is None:
             assert books(self.ledger) == before
-        elif answer.reservation is None:
-            assert books(self.ledger) != before
         else:
-            self._assert_undone_by_release(name, before)
+            now = self._reserved()
+            ended = [each for each in former.values() if each.name not in now]
+            assert len(ended) <= (len(former) == MOST_RESERVATIONS)
+            self._assert_undone(now[name], ended, before)
 
     @invariant()
     def it_equals_the_one_made_from_the_list(self) -> None:
@@ -99,11 +103,19 @@ class LedgerLife(RuleBasedStateMachine):
         tell()
         assert books(self.ledger) == once
 
-    def _assert_undone_by_release(self, name: str | None, before: dict[str, object]) -> None:
-        reservation = self.ledger._reservations.get(name)
-        assert reservation is not None
+    def _reserved(self) -> dict[str, Reservation]:
+        return dict(self.ledger._reservations._by_name)
+
+    def _assert_undone(
+        self, reservation: Reservation, ended: list[Reservation], before: dict[str, object]
+    ) -> None:
+        """Releasing a reservation, and those back that ended for it, leaves the ledger as it was."""
         self.ledger.release(reservation.name)
+        for each in ended:
+            self.ledger._begin(each)
         assert books(self.ledger) == before
+        for each in ended:
+            self.ledger.release(each.name)
         self.ledger._begin(reservation)
 
 
