@@ -12,13 +12,13 @@ from cli.manifests import content_of
 from cli.options import read_policies
 from policies.loading.clearml_chart import read_chart_values
 from policies.loading.lint import lint
-from policies.loading.loader import load_policies, parse_policies
-from policies.loading.policy_set import DEFAULT, PolicySet
+from policies.loading.loader import files_in, load_policies, parse_policies
+from policies.loading.policy_set import PolicySet
 from policies.loading.strict_yaml import MAX_BYTES, Document, read_documents
 from policies.loading.values import are_values, charts_in, policies_of_values, problems_from_1_36
 from policies.model.problems import PolicyError, Problem, UnreadableError
-from service.options import DEFAULT_POLICIES
 
+OTHER_VALUES = "; keys of other values are checked by Helm"
 FROM_1_36 = "for Kubernetes 1.36 and newer, where mode auto is dra; or set resources.mode: per-gpu"
 KINDS = frozenset({"Policy", "Limiter", "Queues"})
 
@@ -56,7 +56,7 @@ def _of_file(path: Path, report: QueueReport) -> Iterator[Result]:
     content, name = content_of(path, MAX_BYTES), path.name
     documents = read_documents(name, content)
     if any(isinstance(each.data, dict) and each.data.get("kind") in KINDS for each in documents):
-        yield from _fine(path, path.parent, parse_policies({name: content} | _default(documents)))
+        yield from _fine(path, path.parent, parse_policies(files_in(name, content)))
         return
     foreign = [each.problem((), rule) for each in documents if (rule := _foreign(each.data))]
     yield from (_line(path.parent, problem, "error") for problem in foreign)
@@ -66,7 +66,7 @@ def _of_file(path: Path, report: QueueReport) -> Iterator[Result]:
     if others or not (own or foreign):
         yield from report(path, others)
     if own:
-        yield from _fine(path, path.parent, policies_of_values(own))
+        yield from _fine(path, path.parent, policies_of_values(own), OTHER_VALUES)
         newer = (replace(each, rule=f"{each.rule} ({FROM_1_36})") for each in problems_from_1_36(own))
         yield from (_line(path.parent, problem, "note") for problem in newer)
 
@@ -89,12 +89,6 @@ def _foreign(data: Any) -> str | None:
     return f"is a Kubernetes object of kind {kind}: {advice}"
 
 
-def _default(documents: Sequence[Document]) -> dict[str, bytes]:
-    """Return the built-in default policy for a file that is checked alone and does not have one."""
-    named = [each.data.get("name") for each in documents if isinstance(each.data, dict)]
-    return {} if DEFAULT in named else {"(default).yaml": (DEFAULT_POLICIES / "default.yaml").read_bytes()}
-
-
 def _of_queues(
     path: Path, documents: Sequence[Document], policy_set: PolicySet, namespace: str
 ) -> Iterator[Result]:
@@ -107,15 +101,15 @@ def _of_queues(
     yield from (_line(path.parent, problem, "error") for problem in problems)
 
 
-def _fine(path: Path, folder: Path, policy_set: PolicySet) -> Iterator[Result]:
-    """Yield advice, and what there is."""
+def _fine(path: Path, folder: Path, policy_set: PolicySet, beside: str = "") -> Iterator[Result]:
+    """Yield advice, and that the policies are fine, with their counts and what is `beside` them."""
     own = [problem for problem in lint(policy_set) if not problem.file.startswith("(")]
     yield from (_line(folder, problem, "note") for problem in own)
     parts = policy_set.parts
     limiters = sum("/" not in source.document.file for _, source in parts.limiters.values())
     policies = sum(not source.document.file.startswith("(") for _, source in parts.policies.values())
     counts = f"policies: {policies}, limiters of your own: {limiters}, queues: {len(parts.queues)}"
-    yield "ok", Problem(str(path), 0, "", f"{path} is fine ({counts}), digest {policy_set.digest}")
+    yield "ok", Problem(str(path), 0, "", f"{path} is fine ({counts}), digest {policy_set.digest}{beside}")
 
 
 def _line(folder: Path, problem: Problem, level: Level) -> Result:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from cli.explainer import Explainer, Explanation
-from cli.gpu_kinds import asks_for_kinds
 from cli.manifests import ManifestError, read_objects
 from cli.pod_diff import changed_lines, yaml_lines
 from cli.printing import say, say_in
@@ -95,7 +94,7 @@ def _answer(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
 def _gpus(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
     """Yield which GPUs a pod may get, or its claim may take, and whether a node has room."""
     kinds = ", ".join(map(_kind, facts["kinds"]))
-    if facts["claim"] is None and asks_for_kinds(explanation.pod):
+    if facts["claim"] is None:
         yield f"GPUs that the pod may get: {kinds or 'the assumed ones'}"
     if facts["claim"] is not None and not explanation.unoffered:
         yield f"cards that its claim may take: {kinds or 'none'}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from kube.names import GPU_MODEL_ANNOTATION, MEMORY_LABEL, MIN_GPU_MEMORY_ANNOTATION
+from kube.names import MIN_GPU_MEMORY_ANNOTATION
 from ledger.claim_room import room_of
 from ledger.claims import asked_of
 from ledger.ledger import Ledger
@@ -57,13 +57,6 @@ def claimable_cards(
     own = OwnDemands(msgspec.convert({"metadata": {}, "spec": pod["spec"]}, StoredPod).constraints)
     room = room_of(share.driver, asked, share.kinds, cards, lambda node: own.why_not(ledger.fact(node)))
     return found, None if share.is_apart else room.has_room
-
-
-def asks_for_kinds(pod: dict[str, Any]) -> bool:
-    """Whether the pod's request limits the kinds of GPU."""
-    labels = (pod.get("metadata") or {}).get("labels") or {}
-    narrows = {GPU_MODEL_ANNOTATION, MIN_GPU_MEMORY_ANNOTATION} & _annotations(pod).keys()
-    return MEMORY_LABEL in labels or bool(narrows)
 
 
 def _annotations(pod: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -34,9 +35,9 @@ PoliciesOption = Annotated[
     Path,
     typer.Option(
         "--policies",
-        metavar="DIR",
+        metavar="PATH",
         show_default="the built-in default policy",
-        help="Directory of policy files.",
+        help="Directory of policy files, one of these, or their ConfigMap: output of `kubectl get -o yaml`.",
     ),
 ]
 FilenameOption = Annotated[
@@ -167,20 +168,40 @@ def fail(message: str) -> NoReturn:
     raise typer.Exit(UNUSABLE)
 
 
-def read_policies(directory: Path, *, by_claim: bool = False) -> PolicySet:
-    """Read a policy directory, or end the command with every problem in it.
+def read_policies(path: Path) -> PolicySet:
+    """Read a policy directory, file or ConfigMap, or end the command with every problem in it."""
+    return parsed_policies(path, policy_files(path))
+
+
+def policy_files(path: Path) -> dict[str, bytes]:
+    """Read the policy files at a path, or end the command if it cannot be read."""
+    from policies.loading.loader import files_in, read_directory  # noqa: PLC0415 see above
+    from policies.loading.strict_yaml import MAX_BYTES  # noqa: PLC0415
+    from policies.model.problems import PolicyError  # noqa: PLC0415
+
+    try:
+        if path.is_dir():
+            return read_directory(path)
+        with path.open("rb") as stream:
+            return files_in(path.name, stream.read(MAX_BYTES + 1))
+    except OSError as error:
+        fail(f"--policies {path}: {error.strerror}: name a folder of policy files, or a file")
+    except PolicyError as error:
+        fail(f"--policies {path} is not valid\n{error}")
+
+
+def parsed_policies(path: Path, files: Mapping[str, bytes], *, by_claim: bool = False) -> PolicySet:
+    """Return the policies in the files of a path, or end the command with every problem in them.
 
     `by_claim` says whether the mode `auto` means `dra`.
     """
-    from policies.loading.loader import load_policies  # noqa: PLC0415 see above
+    from policies.loading.loader import parse_policies  # noqa: PLC0415 see above
     from policies.model.problems import PolicyError  # noqa: PLC0415
 
-    if not directory.is_dir():
-        fail(f"--policies {directory} is no folder of policy files")
     try:
-        return load_policies(directory, by_claim=by_claim)
+        return parse_policies(files, by_claim=by_claim)
     except PolicyError as error:
-        fail(f"{directory} is not a valid policy directory\n{error}")
+        fail(f"--policies {path} is not valid\n{error}")
 
 
 def read_ledger(policies: PolicySet, file: Path | None) -> Ledger:

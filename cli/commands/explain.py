@@ -15,8 +15,9 @@ from cli.options import (
     OutputOption,
     PoliciesOption,
     files_of,
+    parsed_policies,
+    policy_files,
     read_ledger,
-    read_policies,
 )
 from cli.printing import say, say_json
 from kube.dra import DRIVER
@@ -58,11 +59,12 @@ def explain(  # noqa: PLR0913 each is an option of the command
     from cli.explainer import Explainer, Explanation  # noqa: PLC0415
     from cli.manifests import ManifestError  # noqa: PLC0415
 
-    policy_set = read_policies(policies)
+    found = policy_files(policies)
+    policy_set = parsed_policies(policies, found)
     ledger = read_ledger(policy_set, inventory)
     if ledger.cards.kinds(DRIVER):
         # As the chart does where agents offer their cards to claims.
-        policy_set = read_policies(policies, by_claim=True)
+        policy_set = parsed_policies(policies, found, by_claim=True)
     explainer = Explainer(policy_set, ledger, together=together)
     explanations: list[Explanation] = []
     all_read = True

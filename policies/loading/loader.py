@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from policies.loading.compile import compile_policies
-from policies.loading.policy_set import PolicySet
+from policies.loading.policy_set import DEFAULT, PolicySet
 from policies.loading.sources import LOCK_FILE, read_parts
-from policies.loading.strict_yaml import MAX_BYTES
+from policies.loading.strict_yaml import MAX_BYTES, read_documents
 from policies.model.problems import PolicyError, Problem, UnreadableError
 
 ENDINGS = (".yaml", ".yml")
+BUILT_IN = Path(__file__).parent.parent / "default.yaml"
 MAX_TOTAL_BYTES = 4 * MAX_BYTES
 """Bytes of all files, which the controller also gives to webhooks that start."""
 ATTEMPTS = 5
@@ -43,6 +44,24 @@ def load_policies(directory: Path, *, by_claim: bool = False) -> PolicySet:
         PolicyError: with every problem found, including unreadable files and folders.
     """
     return parse_policies(read_directory(directory), by_claim=by_claim)
+
+
+def files_in(name: str, content: bytes) -> dict[str, bytes]:
+    """Return the policy files in a file: a ConfigMap's, as kubectl and Helm print it, or itself.
+
+    If it has no default policy itself, the built-in one comes with it.
+
+    Raises:
+        PolicyError: the file cannot be parsed.
+    """
+    found = [each.data for each in read_documents(name, content) if isinstance(each.data, dict)]
+    if [each.get("kind") for each in found] == ["ConfigMap"]:
+        data = found[0].get("data")
+        return {key: str(text).encode() for key, text in data.items()} if isinstance(data, dict) else {}
+    built_in = (
+        {} if DEFAULT in [each.get("name") for each in found] else {"(default).yaml": BUILT_IN.read_bytes()}
+    )
+    return {name: content} | built_in
 
 
 def read_directory(directory: Path) -> dict[str, bytes]:

@@ -63,6 +63,7 @@ def test_the_values_of_the_chart_itself_are_fine():
         code, out, err = run("check", values)
         assert (code, err) == (0, ""), values
         assert " is fine (policies: " in out
+        assert out.endswith("; keys of other values are checked by Helm\n")
 
 
 FOR_DRA = (

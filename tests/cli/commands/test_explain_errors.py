@@ -53,6 +53,25 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
     assert error_line(run("explain", binary)) == f"{binary}: is not UTF-8 text: write it as UTF-8"
 
 
+@pytest.mark.parametrize(
+    ("content", "wrong"),
+    [
+        (None, ": No such file or directory: name a folder of policy files, or a file"),
+        ("kind: [", " is not valid\npolicies.yaml:1: is not YAML: "),
+        ("kind: Policy\nname: default\nslices: 7\n", " is not valid\npolicies.yaml:3: slices: "),
+    ],
+)
+def test_policies_that_cannot_be_read_are_named(tmp_path, content, wrong):
+    file = tmp_path / "policies.yaml"
+    if content:
+        file.write_text(content)
+    result = run("explain", BARE, "--policies", file)
+    assert (result.returncode, result.stderr.startswith(f"fraction-injector: --policies {file}{wrong}")) == (
+        2,
+        True,
+    )
+
+
 def test_a_file_that_cannot_be_read_is_named_and_the_others_are_explained(tmp_path):
     broken = tmp_path / "broken.yaml"
     broken.write_text("kind: {")
