@@ -106,7 +106,7 @@ lint: $(READY) ## Check style, types and layers, and count the product's lines
 	@if GOBIN=$(abspath $(BIN)) go install $(ACTIONLINT); then $(BIN)/actionlint; else echo "the workflows are not checked: actionlint needs Go and its module proxy"; fi
 	@echo "$$(git ls-files '*.py' | grep -vE '^(tests|bench|testbed)/' | xargs cat | wc -l) lines of the product"
 
-cluster: $(READY) ## Start a control plane with fake GPU nodes, until Ctrl-C; K8S as in test (needs Go 1.26); REAL=1: real nodes and pods, as root
+cluster: $(TESTABLE) ## Start a control plane with fake GPU nodes, until Ctrl-C; K8S as in test (needs Go 1.26); REAL=1: real nodes and pods, as root
 	@$(BIN)/python -m $(if $(REAL),testbed.nodes,testbed).playground
 
 chart: $(READY) ## Generate the chart's schema and README from its values.yaml

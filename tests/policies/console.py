@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.cli.running import run as run_command
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-COMMAND = ".venv/bin/fraction-injector"
+COMMAND = "fraction-injector"
 _BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 _DIGEST = re.compile(r"\b[0-9a-f]{12}\b")
 _EXIT_CODE = "# exit code "
