@@ -165,7 +165,8 @@ def _kind(kind: dict[str, Any]) -> str:
     unit = "card" if "cards" in kind else "node"
     number = kind[f"{unit}s"]
     counted = f"{number} {unit}" if number == 1 else f"{number} {unit}s"
-    return f"{kind['model'] or 'unknown model'} of {kind['memoryMiB']} MiB ({counted})"
+    memory = f" of {kind['memoryMiB']} MiB" if kind["memoryMiB"] else ""
+    return f"{kind['model'] or 'unknown model'}{memory} ({counted})"
 
 
 def _replicas(facts: dict[str, Any]) -> Iterator[str]:

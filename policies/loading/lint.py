@@ -23,9 +23,10 @@ def _fractions(policy_set: PolicySet) -> Iterator[Problem]:
     parts = policy_set.parts
     for (queue, name), compiled in policy_set.compiled.items():
         policy, source = compiled.effective, parts.queues[queue][1] if queue else parts.policies[name][1]
-        is_exact = policy.writes_limits or policy.mode.is_claimed
+        # A claim takes exactly the fraction.
+        is_rounded = policy.writes_limits and not policy.mode.is_claimed
         for text, fraction in policy.fractions.items():
-            if is_exact and fraction.exact and source.line("fractions", text) is not None:
+            if is_rounded and fraction.exact and source.line("fractions", text) is not None:
                 unused = fraction.slices / policy.slices_per_gpu - fraction.ratio[0] / fraction.ratio[1]
                 rule = f"takes {fraction.slices} of {policy.slices_per_gpu} slices and is limited to {text}"
                 rule += f": each such pod leaves {unused:.1%} of a GPU unused"

@@ -33,6 +33,10 @@ def test_what_is_worth_knowing_names_its_line(text, line, note):
     assert note in found
 
 
+def test_a_claim_leaves_nothing_of_a_fraction_unused():
+    assert notes(other=OTHER + 'fractions: {"0.2": 2}\nresources: {mode: dra}\n') == []
+
+
 def test_a_limiter_of_a_queue_is_looked_at_too():
     found = notes(queues="kind: Queues\nqueues:\n  q:\n    namespaces: [n]\n    limiter: none\n")
     assert len(found) == 1
