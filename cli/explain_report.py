@@ -104,7 +104,7 @@ def _answer(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
 
 
 def _is_by_agent(facts: dict[str, Any]) -> bool:
-    return facts["limitsFrom"] == "agent" and facts["limiter"] != "none"
+    return bool(facts["limitsFrom"] == "agent" and facts["limiter"] != "none")
 
 
 def _gpus(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
