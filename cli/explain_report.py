@@ -112,7 +112,7 @@ def _gpus(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
     kinds = ", ".join(map(_kind, facts["kinds"]))
     if facts["claim"] is None:
         yield f"GPUs that the pod may get: {kinds or 'the assumed ones'}"
-    if facts["claim"] is not None and not explanation.unoffered:
+    elif not explanation.unoffered:
         yield f"cards that its claim may take: {kinds or 'none'}"
     yield from _waits(facts)
     if facts["hasRoom"] and facts["claim"] is not None:
