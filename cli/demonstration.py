@@ -137,7 +137,7 @@ def _show(answers: list[DemoResult], *, serve: bool) -> None:
     page = f"  see the GPUs as a page, and send reviews of your own:  {typed} demo --serve\n"
     say(
         "\nNext\n"
-        f"  every change to every pod:  {typed} explain --together {os.path.relpath(DEMO_PODS)}\n"
+        f"  every change:  {typed} explain --together --diff {os.path.relpath(DEMO_PODS)}\n"
         f"{page if not serve else ''}"
         f"  your nodes, your policies:  {typed} webhook --help\n"
     )

@@ -43,8 +43,7 @@ def explain_file(explainer: Explainer, file: Path) -> list[Explanation]:
 def print_text(explanation: Explanation, *, patch: bool) -> None:
     """Print a decision with its reasons, and what changes: as a diff, or as operations of the patch."""
     facts = explanation.as_json()
-    decision, colour = ("allowed", "green") if explanation.allowed else ("denied", "red")
-    say_in(colour, f"{printable(explanation.name)}: {decision} ({facts['code']})")
+    _print_decision(explanation, facts)
     for line in _details(explanation, facts):
         say(f"  {printable(line)}")
     if explanation.patch:
@@ -53,42 +52,59 @@ def print_text(explanation: Explanation, *, patch: bool) -> None:
             say_in(COLOURS.get(line[:1], "reset"), f"  {line}")
 
 
+def print_line(explanation: Explanation) -> None:
+    """Print a decision in one line: what the pod gets and whether it would wait, or why it is denied."""
+    facts = explanation.as_json()
+    said = []
+    if facts["slices"] is not None:
+        # ClearML's agent names the container like the pod.
+        of = f"container {facts['container']}: " if facts["container"] != explanation.name else ""
+        said = [f"{of}{_share(explanation, facts)}", *_waits(facts)]
+    _print_decision(explanation, facts, "; ".join([*said, *_answer(explanation, facts)]))
+
+
+def _print_decision(explanation: Explanation, facts: dict[str, Any], said: str = "") -> None:
+    decision, colour = ("allowed", "green") if explanation.allowed else ("denied", "red")
+    rest = f": {said}" if said else ""
+    say_in(colour, f"{explanation.name}: {decision} ({facts['code']}){rest}")
+
+
 def _details(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
     yield from _answer(explanation, facts)
-    if facts["code"] == Reason.NO_SHARE:
-        by = f"queue {facts['queue']}" if facts["queue"] is not None else f"policy {facts['policy']}"
-        yield f"{by} gives no share: label and GPU limits are removed"
     if facts["slices"] is None:
         return
-    by_agent = facts["limitsFrom"] == "agent" and facts["limiter"] != "none"
-    limit = "limits from the agent of its node" if by_agent else f"limiter {facts['limiter']}"
+    limit = "limits from the agent of its node" if _is_by_agent(facts) else f"limiter {facts['limiter']}"
     yield f"policy {facts['policy']}, {limit}"
     if facts["alias"] is not None:
         yield f"alias: {facts['alias']}"
     yield from _replicas(facts)
     yield from _gpus(explanation, facts)
-    memory = f", {facts['memoryMiB']} MiB" if facts["memoryMiB"] is not None else ""
     if facts["prefer"]:
         why = facts["passedOver"] or f"{facts['prefer'][0]} has room"
         yield f"prefer {', '.join(facts['prefer'])}: {why}"
-    if explanation.instance:
-        yield f"container {facts['container']}: MIG instance {_instance(explanation.instance, facts)}"
-        return
+    gets = f"container {facts['container']}: {_share(explanation, facts)}"
     if facts["claim"] is not None:
-        yield f"container {facts['container']}: claim of template {facts['claim']['template']}{memory}:"
+        yield f"{gets}:"
         yield from (f"  {line}" for line in yaml_lines(facts["claim"]["spec"]["spec"]))
         return
-    yield f"container {facts['container']}: {_slices(explanation, facts, memory, by_agent=by_agent)}"
-    yield from _parts(explanation, facts, by_agent=by_agent)
+    yield gets
+    yield from _parts(explanation, facts)
 
 
 def _answer(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
-    """Yield why a pod is denied, and what its author and the inventory may lack."""
+    """Yield why a pod is denied or gets no share, and what its author and the inventory may lack."""
     if not explanation.allowed:
         yield facts["message"]
     if explanation.unoffered:
         yield f"the inventory has no cards of DRA driver {explanation.unoffered}: {_ADD_CARDS}"
     yield from facts["notes"]
+    if facts["code"] == Reason.NO_SHARE:
+        by = f"queue {facts['queue']}" if facts["queue"] is not None else f"policy {facts['policy']}"
+        yield f"{by} gives no share: label and GPU limits are removed"
+
+
+def _is_by_agent(facts: dict[str, Any]) -> bool:
+    return bool(facts["limitsFrom"] == "agent" and facts["limiter"] != "none")
 
 
 def _gpus(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
@@ -96,21 +112,30 @@ def _gpus(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
     kinds = ", ".join(map(_kind, facts["kinds"]))
     if facts["claim"] is None:
         yield f"GPUs that the pod may get: {kinds or 'the assumed ones'}"
-    if facts["claim"] is not None and not explanation.unoffered:
+    elif not explanation.unoffered:
         yield f"cards that its claim may take: {kinds or 'none'}"
-    if facts["hasRoom"] is False:
-        yield "no node has room for it now: it would wait"
-    elif facts["hasRoom"] and facts["claim"] is not None:
+    yield from _waits(facts)
+    if facts["hasRoom"] and facts["claim"] is not None:
         yield "a node has room for it now"
 
 
-def _slices(explanation: Explanation, facts: dict[str, Any], memory: str, *, by_agent: bool) -> str:
-    """Describe the slices of a pod: equal ones of each of several GPUs, or those of all its containers."""
+def _waits(facts: dict[str, Any]) -> Iterator[str]:
+    if facts["hasRoom"] is False:
+        yield "no node has room for it now: it would wait"
+
+
+def _share(explanation: Explanation, facts: dict[str, Any]) -> str:
+    """Describe what a pod gets: an instance, a claim, or slices, which are equal on each of several GPUs."""
+    if explanation.instance is not None:
+        return f"MIG instance {_instance(explanation.instance, facts)}"
+    memory = f", {facts['memoryMiB']} MiB" if facts["memoryMiB"] is not None else ""
+    if facts["claim"] is not None:
+        return f"claim of template {facts['claim']['template']}{memory}"
     number, index, is_divided = facts["slices"], facts["index"], "," in facts["container"]
     limited = ""
     if not is_divided:
         number //= len(index) if isinstance(index, list) and index else 1
-        limited = _by_agent(explanation, number) if by_agent else ""
+        limited = _by_agent(explanation, number) if _is_by_agent(facts) else ""
     of, each = ("of each of GPU", " each") if number < facts["slices"] else ("of GPU", "")
     memory += each if memory else ""
     rule = ": the size of the slices on such a card" if limited else ""
@@ -132,7 +157,7 @@ def _operations(explanation: Explanation) -> Iterator[str]:
         yield f"{operation['op']:7} {operation['path']}{value}"
 
 
-def _parts(explanation: Explanation, facts: dict[str, Any], *, by_agent: bool) -> Iterator[str]:
+def _parts(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
     """Yield the part of each of several containers, in the order of the pod's annotation."""
     names, policy = facts["container"].split(","), explanation.outcome.policy
     if len(names) == 1 or policy is None:
@@ -149,7 +174,7 @@ def _parts(explanation: Explanation, facts: dict[str, Any], *, by_agent: bool) -
             if kind is not None and (kind.is_index or kind.is_pool)
         ]
         limit = f", {mib} MiB" if mib else ""
-        if by_agent:
+        if _is_by_agent(facts):
             limit = _by_agent(explanation, sum(whole(amount) for amount, _ in amounts))
         yield f"  {name}: {', '.join(f'{amount} of {resource}' for amount, resource in amounts)}{limit}"
 

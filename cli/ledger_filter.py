@@ -38,7 +38,8 @@ class Filter:
         waiting = [each for each in view.backlog if self.namespace in {None, each.namespace}]
         if self.node is not None or self.queue is not None or self.free is not None:
             waiting = []
-        return LedgerView(tuple(node for node in nodes if node.gpus or node.cards), tuple(waiting))
+        shown = tuple(node for node in nodes if node.gpus or node.cards)
+        return replace(view, nodes=shown, backlog=tuple(waiting))
 
     def _shows(self, gpu: GpuView) -> bool:
         if self.free is not None and gpu.free < self.free:

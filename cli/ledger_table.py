@@ -21,6 +21,7 @@ WIDE_HEADINGS = ("NODE", "PRODUCT", "MIB", "STATE", "GPU", "SLICES", "FREE", "HE
 BY_NODE = ("NODE", "PRODUCT", "FREE", "PODS")
 OF_CARDS = ("NODE", "CARD", "CLAIMED", "CLAIMS", "HELD BY")
 WIDE_OF_CARDS = ("NODE", "DRIVER", "MODEL", "CARD", "CLAIMED", "CLAIMS", "HELD BY")
+OF_PODS = ("POD", "NODE", "STATE", "SHARE")
 CARDS_BY_NODE = ("NODE", "CARDS", "FREE", "CLAIMS")
 
 Row = Sequence[Cell]
@@ -36,6 +37,9 @@ def lines(view: LedgerView, *, wide: bool = False, width: int | None = None) -> 
     """
     gpus = [row for node in view.nodes for row in _gpu_rows(node, wide=wide)]
     cards = [_card_row(card, wide=wide) for card in cards_of(view)]
+    if view.pods is not None:
+        rows = [(pod.name, pod.node or "-", pod.state, pod.share) for pod in view.pods]
+        return _under(OF_PODS, rows, width) or ["no pod has a share"]
     return [
         *_under(WIDE_HEADINGS if wide else HEADINGS, gpus, width),
         *([] if gpus or cards else ["no GPUs to show"]),

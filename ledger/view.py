@@ -155,11 +155,22 @@ class PendingView:
 
 
 @dataclass(frozen=True, slots=True)
+class PodView(PendingView):
+    """A pod with a share, as the pod itself says it in words; its state is its phase, or "Terminating"."""
+
+    node: str | None = None
+    share: str = ""
+    state: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class LedgerView:
     """The whole ledger: nodes by name, pending pods and reservations by namespace and name."""
 
     nodes: tuple[NodeView, ...]
     backlog: tuple[PendingView, ...]
+    pods: tuple[PodView, ...] | None = None
+    """The pods of one namespace, instead of nodes that may not be read."""
 
 
 def node_view(account: NodeAccount, cards: tuple[CardView, ...] = ()) -> NodeView | None:

@@ -40,14 +40,19 @@ def explain(  # noqa: PLR0913 each is an option of the command
     together: Annotated[
         bool, typer.Option("--together", help="Decide all pods in one ledger, in their order.")
     ] = False,
+    diff: Annotated[
+        bool,
+        typer.Option("--diff", help="Of several pods print all that is printed of one, not a line each."),
+    ] = False,
     patch: Annotated[
-        bool, typer.Option("--patch", help="Print the operations of the JSON Patch instead of a diff.")
+        bool,
+        typer.Option("--patch", help="The same, with the operations of the JSON Patch instead of a diff."),
     ] = False,
     policies: PoliciesOption = DEFAULT_POLICIES,
     inventory: InventoryOption = None,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Preview pods: the decision, why, and what would change, as a diff of the pod's YAML.
+    """Preview pods: the decision, why, and what would change, as a diff of its YAML; of several a line each.
 
     The webhook's own code decides every object as if it were the only one, or with --together as if they were
     created one after the other. Exit status: 0 all are allowed, 1 some are denied, 2 something cannot be
@@ -55,7 +60,7 @@ def explain(  # noqa: PLR0913 each is an option of the command
     """
     given = files_of(files, filename)
     # Here and not above: help and usage errors do not wait for the webhook's code.
-    from cli.explain_report import explain_file, print_text  # noqa: PLC0415
+    from cli.explain_report import explain_file, print_line, print_text  # noqa: PLC0415
     from cli.explainer import Explainer, Explanation  # noqa: PLC0415
     from cli.manifests import ManifestError  # noqa: PLC0415
 
@@ -76,6 +81,9 @@ def explain(  # noqa: PLR0913 each is an option of the command
             say(f"fraction-injector: {error}", err=True)
     if output is OutputFormat.JSON:
         say_json([each.as_json() for each in explanations])
+    elif len(explanations) > 1 and not (diff or patch):
+        for each in explanations:
+            print_line(each)
     else:
         for each in explanations:
             print_text(each, patch=patch)

@@ -81,9 +81,10 @@ def ledger(  # noqa: PLR0913 each is an option of the command
 ) -> None:
     """Show nodes, their GPUs slice by slice, and the pods that hold them, from GpuLedgers.
 
-    Of cards that a DRA driver offers it shows the MiB that claims hold. A ledger that is longer than the
-    screen is shown by node. With --uninjected the exit status is 1 if there are such pods. --suggest compares
-    the controller's history of at most 30 days; peaks between two measurements, every 15 s, are not seen.
+    If you may not list these, --namespace shows its pods instead. Of cards that a DRA driver offers it shows
+    the MiB that claims hold. A ledger that is longer than the screen is shown by node. With --uninjected the
+    exit status is 1 if there are such pods. --suggest compares the controller's history of at most 30 days;
+    peaks between two measurements, every 15 s, are not seen.
     """
     # Here and not above: help does not wait for the ledger's code.
     from cli.ledger_filter import Filter  # noqa: PLC0415
@@ -114,7 +115,8 @@ def ledger(  # noqa: PLR0913 each is an option of the command
         question = partial(list_uninjected, names=names, namespace=namespace)
         found = ask(kubeconfig, context, question, "pods cannot be listed")
         raise typer.Exit(_print_uninjected(found, output))
-    show(source(kubeconfig, context), asked, output, watch=watch)
+    read = source(kubeconfig, context, asked, resource_names_of(gpu_resource))
+    show(read, asked, output, watch=watch)
 
 
 def _print_uninjected(found: list[Uninjected], output: LedgerOutput) -> int:

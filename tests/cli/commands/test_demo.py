@@ -52,6 +52,6 @@ def test_the_denial_and_the_untouched_pod_are_shown(shown):
 
 def test_what_to_try_next_works(shown):
     commands = re.findall(r"fraction-injector (.*)$", shown.partition("\nNext")[2], re.MULTILINE)
-    assert commands == ["explain --together examples/demo/pods.yaml", "demo --serve", "webhook --help"]
+    assert commands == ["explain --together --diff examples/demo/pods.yaml", "demo --serve", "webhook --help"]
     assert run(*commands[0].split()).returncode == 1
     assert run(*commands[2].split()).returncode == 0

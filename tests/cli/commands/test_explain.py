@@ -42,11 +42,29 @@ def test_the_printed_object_has_exactly_the_documented_keys(name, explained):
 def test_pods_for_which_nothing_is_left_are_said_to_wait():
     text = "---\n".join(as_yaml(pod(fraction="0.750")) for _ in range(ROOM_OF_INVENTORY + 1))
     printed = explain("-", "--together", text=text).stdout
-    *with_room, last = printed.split(": allowed (injected)\n")[1:]
-    assert "no node has room for it now: it would wait\n" in last
+    *with_room, last = printed.splitlines()
+    assert last.endswith("; no node has room for it now: it would wait")
     assert not [each for each in with_room if "would wait" in each]
     found = all_facts("-", "--together", text=text)
     assert [facts["hasRoom"] for facts in found] == [True] * ROOM_OF_INVENTORY + [False]
+
+
+def test_of_several_pods_each_is_one_line_and_with_diff_or_patch_all_that_is_said_of_one():
+    found = [pod(), pod(fraction="0.5"), pod(fraction=None, labels={"app": "a"}), pod(fraction=None)]
+    found[2]["metadata"]["annotations"] = {LABEL: "0.500"}
+    found[3]["metadata"]["name"] = found[3]["spec"]["containers"][0]["name"] = "twice"
+    found[3]["metadata"]["labels"] = {LABEL: "0.250"}
+    texts = list(map(as_yaml, found))
+    share, denied, noted, like_pod = explain("-", text="---\n".join(texts)).stdout.splitlines()
+    assert share == "task: allowed (injected): container train: 4 slices of GPU 0, 11514 MiB"
+    assert denied.startswith(f'task: denied (label-not-allowed): {LABEL} "0.5" is not allowed: use 0.125, ')
+    assert noted.startswith(
+        f"task: allowed (not-labelled): annotation {LABEL} has no effect as an annotation"
+    )
+    assert like_pod == "twice: allowed (injected): 2 slices of GPU 0, 5757 MiB"
+    for option in ("--diff", "--patch"):
+        alone = [explain("-", option, text=each).stdout for each in texts]
+        assert explain("-", option, text="---\n".join(texts)).stdout == "".join(alone)
 
 
 @pytest.fixture

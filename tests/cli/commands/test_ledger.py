@@ -14,10 +14,13 @@ from cli.options import LedgerOutput
 from controller.publish.gpu_ledger import status_manifest, status_of
 from kube.dra import DRIVER
 from kube.names import GPU_LEDGERS_PATH as LEDGERS
-from ledger.view import LedgerView
-from tests.cli.commands.why_api import Api
+from ledger.view import LedgerView, PodView
+from modes.claim import ClaimedShare
+from modes.fraction import Fraction
+from tests.cli.commands.why_api import NAMESPACE, Api, waiting
 from tests.cli.ledger_views import CARDS, SOME, plain, shown
 from tests.cli.running import error_line, run, serve
+from tests.cluster.objects import claiming, pod
 
 
 def asked(*arguments, views=(SOME,)):
@@ -59,6 +62,12 @@ def test_what_is_longer_than_the_screen_is_shown_by_node(height, by_node):
     ]
     assert found[:-1] == (whole if by_node else shown(SOME))
     assert found[-1].startswith("total: ")
+
+
+def test_pods_that_are_shown_instead_of_gpus_are_never_summed_up_by_node():
+    pods = [PodView("team", name, "pod", (0,), 4, (), "gpu-0", "4 slices", "Running") for name in "abc"]
+    drawn = _lines(LedgerView((), (), tuple(pods)), os.terminal_size((60, 2)), wide=False, watch=False)
+    assert [line.split()[0] for line in drawn] == ["POD", "a", "b", "c"]
 
 
 def test_a_watched_ledger_never_leaves_the_screen_and_is_cut_to_its_width():
@@ -109,6 +118,42 @@ def test_watched_on_a_screen_each_look_replaces_the_last(monkeypatch, capsys):
 def test_what_cannot_be_read_is_said_in_one_line(options, message):
     ended = run("ledger", *options)
     assert error_line(ended).startswith(message)
+
+
+@pytest.fixture
+def as_tenant(monkeypatch):
+    """The command as a user that may list only the pods of one namespace, and no GpuLedgers."""
+    ended = pod("ended") | {"status": {"phase": "Failed"}}
+    leaves = pod("leaves", deletionTimestamp="2026-11-21T10:00:00Z")
+    claims = claiming(pod("claims"), ClaimedShare(DRIVER, Fraction(1, 4)))
+    without = pod("without", slices=0)
+    serve(monkeypatch, Api({f"{NAMESPACE}/pods": {"items": [waiting(), ended, leaves, claims, without]}}))
+    return lambda *arguments: run("ledger", *arguments)
+
+
+def test_a_user_of_one_namespace_sees_its_pods_with_their_shares(as_tenant):
+    ended = as_tenant("--namespace", "team")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    head, *rows = [re.split(" {2,}", line) for line in ended.stdout.splitlines()]
+    assert head == ["POD", "NODE", "STATE", "SHARE"]
+    assert rows == [
+        ["train", "-", "Pending", "4 slices of GPU 3"],
+        ["leaves", "gpu-0", "Terminating", "4 slices of GPU 0"],
+        ["claims", "gpu-0", "Running", "claim of 1/4 of a card"],
+    ]
+    first, *_ = json.loads(as_tenant("--namespace", "team", "-o", "json").stdout)
+    of_waiting = {"kind": "pod", "namespace": "team", "name": "train", "indices": [3], "slices": 4}
+    said = {"onEach": [], "node": None, "state": "Pending", "share": "4 slices of GPU 3"}
+    assert first == of_waiting | said
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["-A"], ["-n", "team", "--free", "1"], ["-n", "team", "--node", "a"]]
+)
+def test_a_user_of_one_namespace_is_told_to_name_it(as_tenant, options):
+    wrong = error_line(as_tenant(*options))
+    assert wrong.startswith("no GpuLedgers: the API server answered 403: ")
+    assert wrong.endswith("; only --namespace NAME shows pods without them")
 
 
 def test_cards_of_dra_drivers_are_items_of_their_own(monkeypatch):
