@@ -27,11 +27,12 @@ from cli.printing import say, say_drawn, shortened, table
 from kube.names import ASKING_LABELS
 from ledger.from_kubernetes import pod_from_object
 from ledger.ledger import Ledger
+from modes.resource_names import ResourceNames
 from service.options import DEFAULT_POLICIES, PACKAGES
 from webhook.admission.annotations import GPU_CONTAINER, MEMORY_MIB
 
 DEMO_PODS = DEMO / "pods.yaml"
-HEADINGS = ("POD", "LABEL", "DECISION", "CONTAINER", "GPU RESOURCE", "MIB")
+HEADINGS = ("POD", "LABEL", "DECISION", "NODE", "GPU RESOURCE", "MIB")
 MAX_NAME = 20
 COMMAND = "fraction-injector"
 
@@ -123,9 +124,12 @@ def _send(client: httpx.Client, url: str, pod: dict[str, Any], number: int) -> D
 
 
 def _show(answers: list[DemoResult], *, serve: bool) -> None:
-    say(table([HEADINGS, *map(_cells, answers)]))
+    policies = read_policies(DEFAULT_POLICIES)
+    ledger = read_ledger(policies, DEMO_INVENTORY)
+    rows = [_cells(answer, ledger, policies.resource_names) for answer in answers]
+    say(table([HEADINGS, *rows]))
     say("\nWho holds which slices of which GPU\n")
-    say_drawn("\n".join([*lines(_ledger_of(answers).view()), ""]))
+    say_drawn("\n".join([*lines(ledger.view()), ""]))
     for answer in answers:
         if answer.denial is not None:
             say(f"denied     {answer.name}: {answer.denial}")
@@ -143,27 +147,18 @@ def _show(answers: list[DemoResult], *, serve: bool) -> None:
     )
 
 
-def _cells(answer: DemoResult) -> tuple[str, ...]:
+def _cells(answer: DemoResult, ledger: Ledger, names: ResourceNames) -> tuple[str, ...]:
+    """Return the row of a pod. A pod that was injected is added to the ledger, on its preferred node."""
     metadata = answer.pod["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     label = next((str(labels[name]) for name in ASKING_LABELS if name in labels), "-")
     named = shortened(answer.name, MAX_NAME), shortened(label, MAX_NAME)
     if answer.denial is not None or not answer.patch:
         return (*named, "untouched" if answer.denial is None else "denied", "", "", "")
+    ledger.set_pod(pod := pod_from_object(answer.pod, names))
     container = annotations.get(GPU_CONTAINER, "")
     [limits] = [
         each["resources"]["limits"] for each in answer.pod["spec"]["containers"] if each["name"] == container
     ]
     resources = ", ".join(f"{name}: {amount}" for name, amount in limits.items() if "gpu" in name)
-    shown = "like pod" if container == answer.name else shortened(container, MAX_NAME)
-    return (*named, "injected", shown, resources, annotations.get(MEMORY_MIB, "-"))
-
-
-def _ledger_of(answers: list[DemoResult]) -> Ledger:
-    """Return a ledger with the admitted pods, each bound to its preferred node."""
-    policies = read_policies(DEFAULT_POLICIES)
-    ledger = read_ledger(policies, DEMO_INVENTORY)
-    for answer in answers:
-        if answer.patch:
-            ledger.set_pod(pod_from_object(answer.pod, policies.resource_names))
-    return ledger
+    return (*named, "injected", pod.promised_node or "any", resources, annotations.get(MEMORY_MIB, "-"))
