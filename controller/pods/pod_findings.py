@@ -31,6 +31,8 @@ Reason = Literal[
 ]
 
 
+HAS_ROOM = "a node has room: the scheduler tries again, or has another reason, see kubectl describe pod"
+NO_GPU = "no usable node has such GPUs: they are cordoned, not ready or missing"
 MAX_MESSAGE = 1024
 """Characters that Kubernetes accepts in an Event's message."""
 
@@ -84,18 +86,25 @@ def _names(index_text: str, fact: PodFact) -> bool:
     return len(named) <= MAX_CONTAINERS and set(named) == {str(index) for index, _ in fact.gpus}
 
 
-def waiting_message(
-    fact: PodFact, free: FreeNodes, names: ResourceNames, owner: Owner | None = None, not_considered: str = ""
+def waiting_message(  # noqa: PLR0913 - what is known of the pod, and of the nodes
+    fact: PodFact,
+    free: FreeNodes,
+    names: ResourceNames,
+    owner: Owner | None = None,
+    not_considered: str = "",
+    *,
+    asks_model: bool | None = None,
 ) -> str | None:
     """Return what a waiting pod needs, what is free where it could go, and what would help.
 
     None if it does not wait for slices: no usable node has such GPUs (cordoned, not ready), or one has enough
     free, so the scheduler has another reason, which may be what was `not_considered` when it was placed.
+    `asks_model`: whether it has the annotation for models; None if that is not known.
     """
     without = chosen_without(not_considered) if fact.gpus and not_considered else None
     if free.has_room or not (free.most or free.shut_out):
         return without if free.has_room else None
-    parts = [without, f"needs {needs(fact, names)}"]
+    parts = [without, f"needs {needs(fact, names, asks_model=asks_model)}"]
     if free.most:
         parts += [NO_AGENT_WITH_ROOM] if free.by_agent else []
         parts += [f"free now: {free_there(free)}", left_out(free), way_out(free, owner)]

@@ -16,7 +16,7 @@ from service.yielding import NODES_AT_ONCE
 
 PATH = "/metrics/gpus"
 NAME = "fraction_injector_gpu_slices"
-HELP = "Slices of one GPU, or of the pool of a node, by state: used, or free for new pods."
+HELP = "Slices of one GPU, or of the pool of a node, by state: allocated, or free for new pods."
 KEPT_SECONDS = 3.0
 """Less than the usual interval between two scrapes."""
 CARD_NAME = "fraction_injector_card_mib"
@@ -68,7 +68,7 @@ def _joined(nodes: Iterable[NodeView], lines_of: Callable[[NodeView], Iterator[s
 def _gpu_lines(node: NodeView) -> Iterator[str]:
     name = node.name.translate(_ESCAPES)
     for gpu in node.gpus:
-        for state, slices in (("used", gpu.used), ("free", gpu.free)):
+        for state, slices in (("allocated", gpu.used), ("free", gpu.free)):
             yield f'{NAME}{{node="{name}",gpu="{gpu.name}",state="{state}"}} {slices}\n'
 
 

@@ -10,7 +10,7 @@ from itertools import islice
 import msgspec
 
 from controller.pods.pod_demands import PodDemands
-from controller.pods.pod_findings import summary_of, waiting_message
+from controller.pods.pod_findings import HAS_ROOM, NO_GPU, summary_of, waiting_message
 from controller.pods.room import RoomFinder
 from controller.policies.idle_shares import IdleShares
 from controller.policies.watched_policies import WatchedPolicies
@@ -36,9 +36,7 @@ MAX_UNLIMITED = 1000
 """Containers without their limiter that the page names."""
 DemandsOf = Callable[[SeenPod], Awaitable[PodDemands | None]]
 """Returns what a waiting pod demands; None if that is not known yet."""
-_NO_GPU = "no usable node has such GPUs: they are cordoned, not ready or missing"
 _UNKNOWN_CARDS = "waits for a card; free cards are being searched"
-_HAS_ROOM = "a node has enough free slices: the scheduler has another reason, see kubectl describe pod"
 
 
 def about(
@@ -160,9 +158,9 @@ class WaitingReasons:
         if seen.injected is not None and not seen.injected.lacks_slices:
             return "the scheduler has not tried yet, or has another reason than slices"
         if free.has_room:
-            return "a node has room: the scheduler has another reason, or tries again"
+            return HAS_ROOM
         if not free.most:
-            return f"its {OWN_DEMANDS} exclude all nodes" if free.shut_out or free.not_compared else _NO_GPU
+            return f"its {OWN_DEMANDS} exclude all nodes" if free.shut_out or free.not_compared else NO_GPU
         elsewhere = "; another GPU has room" if free.elsewhere is not None else ""
         return f"needs {needs(seen.fact, self._names, any_gpu=True, asks_model=asks_model)}{elsewhere}"
 
@@ -170,10 +168,10 @@ class WaitingReasons:
         if seen.injected is not None:
             return why(replace(summary_of(seen, free), asks_model=asks_model), self._names)
         # For a pod without the label, the controller does not keep the scheduler's message.
-        message = waiting_message(seen.fact, free, self._names)
+        message = waiting_message(seen.fact, free, self._names, asks_model=asks_model)
         if message is None and free.not_compared:
             return TOO_LONG
-        return message or (_HAS_ROOM if free.most else _NO_GPU)
+        return message or (HAS_ROOM if free.most else NO_GPU)
 
     async def _in_line(self, pod: SeenPod) -> WaitingReason:
         line = self._state.ledger.line.place_text(pod.fact.key, self._quotas_of) or ""

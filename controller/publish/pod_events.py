@@ -13,7 +13,15 @@ from cluster.event_writer import EventWriter
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from cluster.leadership import Leadership
 from controller.pods.pod_demands import read_demands
-from controller.pods.pod_findings import MAX_MESSAGE, Finding, findings, waiting_for_card, waiting_message
+from controller.pods.pod_findings import (
+    HAS_ROOM,
+    MAX_MESSAGE,
+    NO_GPU,
+    Finding,
+    findings,
+    waiting_for_card,
+    waiting_message,
+)
 from controller.pods.room import RoomFinder
 from controller.publish.metrics import ControllerMetrics
 from controller.watch.ledger_store import LedgerStore
@@ -131,26 +139,34 @@ class PodEvents:
     async def _waiting(self, finding: Finding) -> str | None:
         """What a pod waits for now; None if it does not wait any more.
 
-        If it cannot be read, what was said before; None if that was nothing.
+        If it cannot be read, what was said before; None if that was nothing. That it waits for something else
+        is said only where that corrects what was said before.
         """
         pod = self._state.pods.get((finding.namespace, finding.pod))
         if pod is None or pod.injected is None or pod.injected.uid != finding.uid:
             return None
+        _, _, said = self._said.get(_name(finding), (0.0, finding, None))
         try:
             asked = await read_demands(self._api, pod)
         except (ApiError, ValueError, *TRANSPORT_ERRORS) as error:
             self._log.warning("a waiting pod cannot be explained", pod=finding.pod, error=str(error))
-            _, _, said = self._said.get(_name(finding), (0.0, finding, None))
             return said
         if asked is None or asked.of_node is None:
             return None
         if finding.reason == "WaitingForCard" and asked.claim is not None:
             room = await self._room.cards(asked.claim, asked.kinds, asked.of_node)
-            return waiting_for_card(replace(asked.claim, room=room))
-        free = await self._room.nodes(pod.fact, asked.of_node, by_agent=pod.is_limited_by_agent)
-        if free is None:
-            return None
-        return waiting_message(pod.fact, free, self._names, pod.injected.owner, asked.not_considered)
+            message = waiting_for_card(replace(asked.claim, room=room))
+            other = HAS_ROOM if room is not None and room.has_room else None
+        else:
+            free = await self._room.nodes(pod.fact, asked.of_node, by_agent=pod.is_limited_by_agent)
+            if free is None:
+                return None
+            owner, models = pod.injected.owner, bool(asked.kinds.models)
+            message = waiting_message(
+                pod.fact, free, self._names, owner, asked.not_considered, asks_model=models
+            )
+            other = HAS_ROOM if free.has_room else NO_GPU
+        return message or (other if said is not None else None)
 
 
 def pod_event(finding: Finding, message: str, now: datetime, occasion: str = "") -> dict[str, Any]:

@@ -114,7 +114,8 @@ def test_the_pods_table_is_sorted_by_any_column_from_the_address_too(address_of,
     tab = opened(open_page, f"{address_of('large')}?view=pods&q=node:a100-00")
     column = lambda number: tab.locator(f"#holders tr td:nth-child({number})").all_inner_texts()  # noqa: E731
     tab.wait_for_selector("#holders tr")
-    slices = [int(text.split()[0]) for text in column(4)]
+    shares = [re.fullmatch(r"(\d) slices? · [\d.]+ GiB", text) for text in column(4)]
+    slices = [int(share[1]) for share in shares]
     assert slices == sorted(slices, reverse=True)
     for name, number in (("Pod", 1), ("Namespace", 2)):
         tab.click(f"#headings button:has-text('{name}')")

@@ -94,7 +94,7 @@ def in_metrics(nodes, controller):
         of = dict(re.findall(r'(\w+)="([^"]*)"', labels))
         if of["node"] in nodes:
             found.setdefault((of["node"], of.get("card") or of["gpu"]), {})[of["state"]] = int(amount)
-    return {key: (of.get("claimed", of.get("used")), of["free"]) for key, of in found.items()}
+    return {key: (of.get("claimed", of.get("allocated")), of["free"]) for key, of in found.items()}
 
 
 def test_ledger_page_metrics_quota_and_why_say_what_claims_and_slices_say(  # noqa: PLR0913, PLR0917 fixtures

@@ -1,7 +1,7 @@
 // One GPU in words: its state, and who holds how much of it.
 
 import { element, find, keep, named } from "./dom.js";
-import { holderOf, memoryOf, nameOf, notesOf, roomOf, wordsOf } from "./words.js";
+import { holderOf, memoryOf, nameOf, notesOf, numberOf, roomOf, wordsOf } from "./words.js";
 
 const MAX_SHARES = 32;
 
@@ -12,7 +12,7 @@ export function showDetails(row, gpu) {
   find("which").replaceChildren(named(row.node), ` ${nameOf(gpu)}: ${notes}${model ? ` (${model})` : ""}`);
   const shares = gpu.shares ?? [], more = shares.length - MAX_SHARES;
   const items = shares.slice(0, MAX_SHARES).map((share) => ({ name: holderOf(share), words: wordsOf(share, gpu) }));
-  if (more > 0) items.push({ name: `and ${more} more`, words: "" });
+  if (more > 0) items.push({ name: `and ${numberOf(more)} more`, words: "" });
   keep(find("shares"), items, (_item) => items.indexOf(_item), () => element("li"), (made, { name, words }) => {
     const title = element("b");
     title.append(named(name));

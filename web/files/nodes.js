@@ -223,7 +223,7 @@ function showLegend(sums, choose) {
     made.append(button);
     return made;
   }, (made, item) => {
-    if (item.more) return setText(made, `and ${item.more} more: ${item.text}`);
+    if (item.more) return setText(made, `and ${numberOf(item.more)} more: ${item.text}`);
     const box = element("i");
     box.style.background = item.fill;
     made.firstChild.replaceChildren(box, named(item.key || "none"), ` ${item.text}`);
@@ -255,7 +255,7 @@ export function summarise(choose) {
   for (const model of models.values()) summariseModel(model);
   showLegend(view.colour === "holder" ? [] : sumKeys(shown), choose);
   keepReachable();
-  return `${shown.length} of ${entries.length} nodes`;
+  return `${numberOf(shown.length)} of ${numberOf(entries.length)} nodes`;
 }
 
 // Selection, and keys

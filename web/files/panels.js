@@ -34,9 +34,10 @@ export function showFigures(panels, fits, measured) {
 }
 
 export function showFaults({ gpus, unhealthy, cordoned, held, off, over }, unlimited) {
-  const nodes = (count, state) => count && `${count} ${count === 1 ? "node" : "nodes"} ${state}`;
-  const words = [unhealthy && `${unhealthy} unhealthy`, cordoned && `${cordoned} cordoned`, over && `${over} over-allocated`];
-  const all = [...words, nodes(held, "held"), nodes(off, "off"), unlimited && `${unlimited} without limit`].filter(Boolean);
+  const words = (count, state) => count && `${numberOf(count)} ${state}`;
+  const nodes = (count, state) => words(count, `${count === 1 ? "node" : "nodes"} ${state}`);
+  const gpuStates = [words(unhealthy, "unhealthy"), words(cordoned, "cordoned"), words(over, "over-allocated")];
+  const all = [...gpuStates, nodes(held, "held"), nodes(off, "off"), words(unlimited, "without limit")].filter(Boolean);
   setFigure("out", numberOf(gpus + unlimited), all.join(", ") || "all GPUs serve");
   find("out").closest("li").classList.toggle("bad", Boolean(gpus || unlimited));
 }
@@ -48,10 +49,11 @@ export function showWaiting(panels, terms) {
   for (const pod of found) causes.set(pod.cause, [...(causes.get(pod.cause) ?? []), pod]);
   const now = Math.floor(Date.now() / 10_000); // ages are drawn again so often
   const groups = [...causes].sort((a, b) => b[1].length - a[1].length).map(([cause, pods]) => ({ cause, pods, now }));
-  setText("waiting-count", panels.waiting_in_all ? (found.length === panels.waiting_in_all ? `${found.length}` : `${found.length} of ${panels.waiting_in_all}`) : "");
+  const [some, all] = [found.length, panels.waiting_in_all].map(numberOf);
+  setText("waiting-count", panels.waiting_in_all ? (some === all ? all : `${some} of ${all}`) : "");
   find("waiting-none").hidden = panels.waiting_in_all > 0;
   const more = panels.waiting_in_all - panels.waiting.length;
-  setText("waiting-more", more > 0 ? `The first ${panels.waiting.length} are listed and searched; ${more} more wait.` : "");
+  setText("waiting-more", more > 0 ? `The first ${numberOf(panels.waiting.length)} are listed and searched; ${numberOf(more)} more wait.` : "");
   keep(find("waiting"), groups, ({ cause }) => cause, startCause, fillCause);
 }
 
@@ -66,10 +68,10 @@ function startCause({ cause }) {
 function fillCause(made, group) {
   made.group = group;
   const [title, list, all] = made.children, shown = made.all ? group.pods : group.pods.slice(0, AT_ONCE);
-  setText(title.lastChild, group.pods.length > 1 ? ` (${group.pods.length})` : "");
+  setText(title.lastChild, group.pods.length > 1 ? ` (${numberOf(group.pods.length)})` : "");
   keep(list, shown.map((pod) => ({ ...pod, now: group.now })), (pod) => `${pod.namespace}\0${pod.id ?? pod.name}\0${pod.kind}`, startWaiting, fillWaiting);
   all.hidden = shown.length === group.pods.length;
-  setText(all, `Show all ${group.pods.length}`);
+  setText(all, `Show all ${numberOf(group.pods.length)}`);
 }
 
 function startWaiting() {
@@ -104,10 +106,10 @@ export function showLists(panels) {
 }
 
 function showUnlimited(item, found) {
-  if (found.others) return item.replaceChildren(`${found.others} other containers`);
+  if (found.others) return item.replaceChildren(`${numberOf(found.others)} other containers`);
   const name = element("b");
   name.append(named(`${found.namespace}/${found.pod}`));
-  return item.replaceChildren(name, "container ", named(found.container), ` uses GPU ${found.gpu} of `, named(found.node), ` without the limiter of its ${found.mib} MiB`);
+  return item.replaceChildren(name, "container ", named(found.container), ` uses GPU ${found.gpu} of `, named(found.node), ` without the limiter of its ${memory(found.mib)}`);
 }
 
 function showDenial(item, denial) {

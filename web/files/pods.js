@@ -2,7 +2,7 @@
 
 import { element, find, keep, named, setAttribute } from "./dom.js";
 import { findsShare } from "./search.js";
-import { ageOf, badgesOf, countOf, eighthsOf, memoryOf, nameOf, secondsSince, useOf } from "./words.js";
+import { ageOf, badgesOf, countOf, eighthsOf, memoryOf, nameOf, numberOf, secondsSince, useOf } from "./words.js";
 
 const AT_ONCE = 200;
 const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
@@ -60,12 +60,13 @@ function sorted(pods, sort) {
 }
 
 function fill(line, { pod }) {
-  const cells = [...line.children], slices = pod.profile ? countOf(pod.slices, pod.profile) : pod.slices;
+  const cells = [...line.children], slices = pod.slices && countOf(pod.slices, pod.profile);
   const badges = badgesOf(pod).map((text) => element("span", text, { className: "badge" }));
   cells[0].replaceChildren(named(pod.name), ...badges);
   cells[1].replaceChildren(named(pod.namespace));
   cells[2].replaceChildren(...(pod.queue ? [named(pod.queue)] : []));
-  cells[3].textContent = [slices, memoryOf(pod.mib)].filter(Boolean).join(" · ");
+  const parts = [slices, memoryOf(pod.mib)].filter(Boolean).map((text) => element("span", text));
+  cells[3].replaceChildren(...parts.flatMap((part, i) => (i ? [" · ", part] : [part])));
   cells[4].replaceChildren(...showUse(pod));
   cells[5].textContent = pod.created ? ageOf(pod.created) : "";
   cells[6].replaceChildren(named(pod.node), ` ${pod.gpus.slice(0, 8).join(", ")}`);
@@ -82,7 +83,7 @@ function startLine() {
   const line = element("tr");
   line.setAttribute("role", "row");
   for (const { id, title } of COLUMNS) {
-    const cell = element("td", "", { className: id === "share" || id === "age" ? "number" : "" });
+    const cell = element("td", "", { className: id === "age" ? "number" : "" });
     cell.setAttribute("role", "cell");
     if (!["pod", "age"].includes(id)) cell.dataset.name = title.toLowerCase();
     line.append(cell);
@@ -101,7 +102,7 @@ export function showPods(rows, { terms, sort }) {
     setAttribute(find("headings").children[i], "aria-sort", isSorted ? (down ? "descending" : "ascending") : "");
     find("headings").children[i].firstChild.textContent = `${COLUMNS[i].title}${isSorted ? (down ? " ↓" : " ↑") : ""}`;
   }
-  return `${found.length} ${found.length === 1 ? "pod" : "pods"}`;
+  return `${numberOf(found.length)} ${found.length === 1 ? "pod" : "pods"}`;
 }
 
 export function startPods(sortBy, again) {

@@ -10,17 +10,17 @@ export const countOf = (count, profile) => `${numberOf(count)} ${profile ? "inst
 // What claims hold is MiB: in slices of an eighth it compares with shares of other GPUs.
 export const eighthsOf = (amount, gpu) => (gpu.card === undefined ? amount : (8 * amount) / Math.max(1, gpu.capacity));
 export const amountOf = (amount, gpu) => (gpu.card === undefined ? countOf(amount, gpu.profile) : memoryOf(amount) || "0 MiB");
-export const roomOf = (gpu, row) => `${gpu.card === undefined ? freeOf(gpu, row) : amountOf(freeOf(gpu, row), gpu)} of ${amountOf(gpu.capacity, gpu)} free`;
+export const roomOf = (gpu, row) => `${gpu.card === undefined ? numberOf(freeOf(gpu, row)) : amountOf(freeOf(gpu, row), gpu)} of ${amountOf(gpu.capacity, gpu)} free`;
 export const nameOf = (gpu) => gpu.card ?? gpu.profile ?? (gpu.index === undefined ? "all GPUs" : `GPU ${gpu.index}`);
 
 export function memoryOf(mib) {
   if (!mib) return "";
-  return mib < 1024 ? `${mib} MiB` : `${numberOf(mib / 1024)} GiB`;
+  return mib < 1024 ? `${numberOf(mib)} MiB` : `${numberOf(mib / 1024)} GiB`;
 }
 
 // The name of a reservation's pod is not always known: the API server may be creating it.
 export function holderOf(share) {
-  if (share.kind === "other") return share.pods ? `${share.pods} more pods` : "other";
+  if (share.kind === "other") return share.pods ? `${numberOf(share.pods)} more pods` : "other";
   return `${share.namespace ?? ""}/${share.pod || "a pod in creation"}`;
 }
 

@@ -26,16 +26,16 @@ def store():
     return state
 
 
-def test_each_gpu_has_its_used_and_free_slices():
+def test_each_gpu_has_its_allocated_and_free_slices():
     [family] = text_string_to_metric_families(rendered(store(), leads=True))
     found = {tuple(sample.labels.values()): sample.value for sample in family.samples}
     assert {sample.name for sample in family.samples} == {NAME}
     assert found == {
-        ("gpu-0", "0", "used"): 0,
+        ("gpu-0", "0", "allocated"): 0,
         ("gpu-0", "0", "free"): 8,
-        ("gpu-0", "3", "used"): 5,
+        ("gpu-0", "3", "allocated"): 5,
         ("gpu-0", "3", "free"): 3,
-        ("pool", "pool", "used"): 0,
+        ("pool", "pool", "allocated"): 0,
         ("pool", "pool", "free"): 16,
     }
 
@@ -61,7 +61,7 @@ async def test_a_rendering_is_kept_for_seconds_and_by_the_leader_alone():
 
     async def used():
         text = (await metrics.text()).decode()
-        return [line.rpartition(" ")[2] for line in text.splitlines() if 'gpu="0",state="used"' in line]
+        return [line.rpartition(" ")[2] for line in text.splitlines() if 'gpu="0",state="allocated"' in line]
 
     found = [await used()]
     state.set_pod(held("b", 2))

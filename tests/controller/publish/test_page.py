@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from controller.pods.pod_demands import PodDemands
+from controller.pods.pod_findings import HAS_ROOM, NO_GPU
 from controller.policies.watched_policies import WatchedPolicies
 from controller.publish import page
 from controller.watch.gpu_node import AgentReport, UnlimitedContainer, UnlimitedContainers
@@ -49,18 +50,14 @@ def test_a_pod_waits_for_room_or_for_something_else_or_for_nodes_that_are_not_th
     state, clock = ready_state("a")
     state.set_pod(seen_pod("x", node="a"))
     state.set_pod(seen_pod("y"))
-    assert reasons(state, clock, "y") == [
-        "a node has enough free slices: the scheduler has another reason, see kubectl describe pod"
-    ]
+    assert reasons(state, clock, "y") == [HAS_ROOM]
     state.set_pod(seen_pod("z", node="a"))
     [why, gone] = reasons(state, clock, "y", "gone")
     assert why.startswith("needs 4 slices of GPU 0; free now: a: 0; it starts when")
     assert gone == "is gone"
     known = seen_node("a")
     state.set_node(msgspec.structs.replace(known, fact=msgspec.structs.replace(known.fact, usable=False)))
-    assert reasons(state, clock, "y") == [
-        "no usable node has such GPUs: they are cordoned, not ready or missing"
-    ]
+    assert reasons(state, clock, "y") == [NO_GPU]
 
 
 def test_a_labelled_pod_waits_in_the_words_of_the_command():

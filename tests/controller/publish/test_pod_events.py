@@ -10,11 +10,12 @@ from prometheus_client import CollectorRegistry
 
 from controller.pods import room
 from controller.pods.pod_demands import PodDemands
-from controller.pods.pod_findings import Finding
+from controller.pods.pod_findings import HAS_ROOM, NO_GPU, Finding
 from controller.publish import pod_events
 from controller.publish.metrics import ControllerMetrics
 from controller.publish.pod_events import PodEvents
 from kube.dra import DRIVER
+from kube.names import GPU_MEMORY_LABEL, GPU_MODEL_ANNOTATION, GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints
 from ledger.claim_room import ClaimAsk
 from ledger.why_claim import ShareClaim
@@ -61,10 +62,10 @@ def test_a_pod_that_did_not_wait_for_slices_yet_is_looked_at_again():
     assert asyncio.run(events._pending.get()).reason == "WaitingForSlices"
 
 
-def event_on(state, api):
+def event_on(state, api, **fact):
     """The Event that a pod of the API server gets which waits for slices; None where it gets none."""
     events = events_of(api, state)
-    state.set_pod(seen(changed(lacks_slices=True), memory_values=("81920",)))
+    state.set_pod(seen(changed(lacks_slices=True), memory_values=("81920",), **fact))
     asyncio.run(write_next(events))
     return events, (api.written.bodies[0]["message"] if api.written.bodies else None)
 
@@ -121,6 +122,27 @@ def test_the_event_of_a_pod_that_could_not_be_read_is_checked_again():
     assert first_free(api) == ["gpu-0", "gpu-1"]
 
 
+def cordon(state, *, usable):
+    """Let the only node take no pods, or take them again."""
+    known = state.nodes["gpu-0"]
+    state.set_node(msgspec.structs.replace(known, fact=msgspec.structs.replace(known.fact, usable=usable)))
+
+
+@pytest.mark.usefixtures("renewed_at_once")
+def test_what_the_event_said_is_replaced_where_the_pod_waits_for_something_else_by_now():
+    api, state = Stored(), cluster(("gpu-0", 1, 5), nodes=["gpu-0"])
+    events, needs = event_on(state, api)
+    slices, takes = partial(fill, state, "gpu-0"), partial(cordon, state)
+    steps = [
+        partial(slices, slices=3),
+        partial(slices, slices=5),
+        partial(takes, usable=False),
+        partial(takes, usable=True),
+    ]
+    check_again(events, *steps, partial(api.found["spec"].update, nodeName="gpu-0"))
+    assert [each["message"] for each in api.written.bodies] == [needs, HAS_ROOM, needs, NO_GPU, needs]
+
+
 def test_the_next_leader_writes_the_event_only_if_it_says_something_else():
     api, state = Stored(), cluster(*[(f"gpu-{number}", 1, 5) for number in range(4)])
     event_on(state, api)
@@ -161,18 +183,33 @@ def test_the_event_leaves_out_nodes_that_the_pods_own_demands_leave_out():
     )
 
 
+@pytest.mark.parametrize("annotations", [{}, {GPU_MODEL_ANNOTATION: "A100"}])
+def test_the_event_names_the_annotation_for_models_only_where_the_pod_has_it(annotations):
+    full = [(f"gpu-{number}", 1, 5) for number in range(4)]
+    labels = {GPU_MEMORY_LABEL: "81920", GPU_PRODUCT_LABEL: "A100"}
+    api = Stored()
+    api.found["metadata"]["annotations"] = annotations
+    _, said = event_on(cluster(*full, labels=labels), api, products=("A100",))
+    by = GPU_MODEL_ANNOTATION if annotations else "sameModel of its policy, or its own affinity"
+    assert f"and model A100 (required by {by})" in said
+
+
 @pytest.mark.parametrize("spec", [{"nodeName": "gpu-1"}, {"nodeSelector": {"zone": "z" * 20_000}}])
 def test_a_pod_that_is_bound_by_now_or_demands_too_much_gets_no_event(spec):
     full = [(f"gpu-{number}", 1, 5) for number in range(4)]
     assert event_on(cluster(*full), Stored(**spec))[1] is None
 
 
+@pytest.mark.usefixtures("renewed_at_once")
 @pytest.mark.parametrize("error", [None, TimeoutError()], ids=["read", "not read"])
 def test_the_event_on_a_claim_names_its_amount_and_what_is_free_of_which_cards(monkeypatch, error):
+    asked = [ClaimAsk(share=750_000), ClaimAsk(share=500_000)]
+
     async def demands(_api, _pod):
         if error is not None:
             raise error
-        return PodDemands(Constraints(), claim=THREE_QUARTERS)
+        claim = ShareClaim(state="waiting", driver=DRIVER, asked=asked.pop(0))
+        return PodDemands(Constraints(), claim=claim)
 
     monkeypatch.setattr(pod_events, "read_demands", demands)
     api, state = Stored(), with_cards(cluster())
@@ -186,8 +223,8 @@ def test_the_event_on_a_claim_names_its_amount_and_what_is_free_of_which_cards(m
         " which is usable; none has enough room, the most free is 51200 of 81920 MiB on cards. Left out:"
         f" gpu-1 of cards (taint {TAINT}). It starts when pods that hold parts of these cards end."
     )
-    assert [each["message"] for each in api.written.bodies] == ([said] if error is None else [])
     assert bool(events._noted) is (error is None), "else it is reported when the scheduler speaks again"
-
-
-THREE_QUARTERS = ShareClaim(state="waiting", driver=DRIVER, asked=ClaimAsk(share=750_000))
+    if error is None:
+        # Half a card has room, which three quarters had not.
+        check_again(events, lambda: None)
+    assert [each["message"] for each in api.written.bodies] == ([said, HAS_ROOM] if error is None else [])

@@ -105,18 +105,26 @@ def alerts():
     return {rule["alert"].removeprefix("FractionInjector"): rule for rule in rules}
 
 
-def test_gpu_hours_are_what_a_namespace_held_hour_by_hour(tmp_path):
-    used = 'fraction_injector_namespace_slices_allocated{namespace="team",pod="controller-%d"}'
-    hours = "sum_over_time(namespace:gpus_allocated:max[30d:1h])"
+def test_what_a_namespace_held_is_recorded_hour_by_hour_and_what_it_uses_of_all_gpus(tmp_path):
+    held = 'namespace_slices_allocated{namespace="team",pod="controller-%d"}'
+    used = 'agent_container_memory_used_bytes{namespace="team",pod="train",container="main",gpu="%d"}'
     # Four of eight slices for ten hours, then none, as each replica of the controller counts.
-    given = [{"series": used % number, "values": "4x599 0x600"} for number in (1, 2)]
-    expected = {
-        "expr": hours,
-        "eval_time": "20h",
-        "exp_samples": [{"labels": '{namespace="team"}', "value": 5}],
+    given = [
+        {"series": f"fraction_injector_{series}" % number, "values": values}
+        for series, values in ((held, "4x599 0x600"), (used, "3x1200"))
+        for number in (1, 2)
+    ]
+    sums = {
+        "sum_over_time(namespace:gpus_allocated:max[30d:1h])": 5,
+        "sum by (namespace) (namespace:gpu_memory_used_bytes:sum)": 6,
     }
-    tests = [{"interval": "1m", "input_series": given, "promql_expr_test": [expected]}]
-    file = tmp_path / "hours.yaml"
+    of_team = '{namespace="team"}'
+    expected = [
+        {"expr": each, "eval_time": "20h", "exp_samples": [{"labels": of_team, "value": value}]}
+        for each, value in sums.items()
+    ]
+    tests = [{"interval": "1m", "input_series": given, "promql_expr_test": expected}]
+    file = tmp_path / "sums.yaml"
     file.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": tests}))
     promtool_says("test", "rules", str(file))
 
