@@ -158,14 +158,16 @@ def test_a_runner_that_was_killed_between_its_note_and_the_start_runs_the_task_o
 
 
 def test_a_task_whose_supervisor_was_killed_is_reported_and_not_run_again(box, tmp_path):
-    number = box.run("sh", "-c", f"echo ran >> {tmp_path}/ran; exec sleep 1000")
+    ran = tmp_path / "ran"
+    number = box.run("sh", "-c", f"echo ran >> {ran}; exec sleep 1000")
     pid = begun(box, number)
-    eventually((tmp_path / "ran").exists, "the command runs")
+    # The shell makes the file before it writes into it.
+    eventually(lambda: ran.exists() and ran.read_text(), "the command runs")
     os.kill(pid, signal.SIGKILL)
     box.until_over(number)
     task = box.store.task(number)
     assert (task.state, task.note) == ("lost", "it may not have done all its work: its supervisor was killed")
-    assert (tmp_path / "ran").read_text() == "ran\n"
+    assert ran.read_text() == "ran\n"
     assert box.free() == {0: 8}
 
 
