@@ -34,7 +34,7 @@ def ask(
     from msgspec import MsgspecError  # noqa: PLC0415
 
     from cluster.endpoint import NoApiServerError  # noqa: PLC0415
-    from cluster.kube_client import TRANSPORT_ERRORS, ApiError, connected  # noqa: PLC0415
+    from cluster.kube_client import TRANSPORT_ERRORS, ApiError, connected, transport_problem  # noqa: PLC0415
 
     async def run() -> Answer:
         async with connected(kubeconfig_of(kubeconfig), context) as api:
@@ -42,5 +42,9 @@ def ask(
 
     try:
         return asyncio.run(run())
-    except (ApiError, NoApiServerError, MsgspecError, *TRANSPORT_ERRORS) as error:
+    except (ApiError, NoApiServerError) as error:
         fail(f"{cannot}: {error}")
+    except MsgspecError as error:
+        fail(f"{cannot}: the answer is not the API server's, check its address: {error}")
+    except TRANSPORT_ERRORS as error:
+        fail(f"{cannot}: {transport_problem(error)}")
