@@ -59,7 +59,7 @@ def transport_cause(error: Exception) -> str:
     """Return why there is no complete answer, in the words of the system."""
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     if isinstance(cause, TimeoutError):
-        return "no answer in time"
+        return "timeout"
     if isinstance(cause, aiohttp.ClientResponseError):
         return "what answers is no HTTP server"
     if isinstance(cause, ssl.SSLCertVerificationError):

@@ -52,6 +52,6 @@ def test_a_closed_port_a_late_answer_and_a_large_one_are_told_apart():
         assert (
             asyncio.run(problem_of(f"http://{at}")) == f"{at} does not answer (Connection refused): {ADDRESS}"
         )
-    late = f"the API server does not answer (no answer in time): {ADDRESS}"
+    late = f"the API server does not answer (timeout): {ADDRESS}"
     assert transport_problem(TimeoutError()) == late
     assert transport_problem(TooLargeError()) == "the answer is larger than 16 MiB"
