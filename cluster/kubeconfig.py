@@ -186,7 +186,7 @@ async def _endpoint(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> Endp
 
     async def authorization() -> str | None:
         header: str | None = await configuration.get_api_key_with_prefix("BearerToken")
-        return header
+        return header.strip() if header else None  # a file of a token ends with a newline
 
     tls = _tls(configuration, cluster, user) if url.startswith("https:") else None
     return Endpoint(url, tls, authorization, configuration.tls_server_name or None, configuration.proxy)

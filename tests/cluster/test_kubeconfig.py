@@ -95,6 +95,12 @@ def test_a_broken_kubeconfig_is_one_line_with_the_field_and_what_to_do(tmp_path,
     assert str(told.value) == f"kubeconfig {file}{says.replace('FOLDER', str(tmp_path))}"
 
 
+def test_a_file_beside_it_gives_the_token_without_its_newline(tmp_path):
+    (tmp_path / "config").write_text(with_user("tokenFile: token"))
+    (tmp_path / "token").write_text("kept\n")
+    assert asyncio.run(asyncio.run(of_kubeconfig(tmp_path / "config")).authorization()) == "Bearer kept"
+
+
 def test_a_command_gives_the_token(tmp_path):
     file = tmp_path / "config"
     file.write_text(
