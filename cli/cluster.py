@@ -31,10 +31,10 @@ def ask(
     # Here and not above: help and the other subcommands must start without the Kubernetes client.
     import asyncio  # noqa: PLC0415
 
-    from msgspec import MsgspecError  # noqa: PLC0415
+    from msgspec import MsgspecError, ValidationError  # noqa: PLC0415
 
     from cluster.endpoint import NoApiServerError  # noqa: PLC0415
-    from cluster.kube_client import TRANSPORT_ERRORS, ApiError, connected  # noqa: PLC0415
+    from cluster.kube_client import TRANSPORT_ERRORS, ApiError, connected, transport_problem  # noqa: PLC0415
 
     async def run() -> Answer:
         async with connected(kubeconfig_of(kubeconfig), context) as api:
@@ -42,5 +42,9 @@ def ask(
 
     try:
         return asyncio.run(run())
-    except (ApiError, NoApiServerError, MsgspecError, *TRANSPORT_ERRORS) as error:
+    except (ApiError, NoApiServerError, ValidationError) as error:
         fail(f"{cannot}: {error}")
+    except MsgspecError:
+        fail(f"{cannot}: what answers is no API server: check its address")
+    except TRANSPORT_ERRORS as error:
+        fail(f"{cannot}: {transport_problem(error)}")

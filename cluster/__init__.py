@@ -2,7 +2,7 @@
 
 | modules | contents |
 |---|---|
-| endpoint | where the API server is, and the credentials of its user |
+| endpoint, kubeconfig | where the API server is, and the credentials of its user |
 | kube_client | authenticated requests and streams |
 | listing, informer, object_reader, watched_resource | lists and watches of one resource, decoded to items |
 | watch_health | whether a watch works, and up to when its state is complete |

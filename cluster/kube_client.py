@@ -7,6 +7,8 @@ kubernetes package cost ten times more.
 from __future__ import annotations
 
 import asyncio
+import os
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -17,7 +19,7 @@ from urllib.parse import quote, urlencode
 import aiohttp
 import msgspec
 
-from cluster.endpoint import Endpoint, of_kubeconfig, of_service_account
+from cluster.endpoint import Endpoint, of_service_account
 from service.background import beat
 
 JSON = "application/json"
@@ -39,6 +41,34 @@ TRANSPORT_ERRORS = (aiohttp.ClientError, TimeoutError, OSError)
 """Exceptions of a request without a complete answer."""
 CHANGED_MEANWHILE = {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY}
 """Statuses of a patch that tests the version it read: the object has changed, or was deleted."""
+
+
+def transport_problem(error: Exception) -> str:
+    """Return an exception of TRANSPORT_ERRORS as a sentence: who does not answer, why, and what to do."""
+    if isinstance(error, TooLargeError):
+        return str(error)
+    server, todo = "the API server", "check its address, and that it can be reached from here"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        server = f"{error.host}:{error.port}"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        todo = "check certificate-authority and tls-server-name of the kubeconfig"
+    return f"{server} does not answer ({transport_cause(error)}): {todo}"
+
+
+def transport_cause(error: Exception) -> str:
+    """Return why there is no complete answer, in the words of the system."""
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    if isinstance(cause, TimeoutError):
+        return "timeout"
+    if isinstance(cause, aiohttp.ClientResponseError):
+        return "what answers is no HTTP server"
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"its certificate is not accepted: {cause.verify_message.rstrip('.')}"
+    if isinstance(cause, ssl.SSLError):
+        return f"no TLS connection: {str(cause.reason).replace('_', ' ').lower()}"
+    if isinstance(cause, OSError) and cause.errno and cause.strerror:
+        return os.strerror(cause.errno) if cause.errno > 0 else cause.strerror  # negative: of getaddrinfo
+    return str(cause) or type(cause).__name__
 
 
 class ApiError(Exception):
@@ -171,11 +201,19 @@ async def connected(kubeconfig: Path | None, context: str | None = None) -> Asyn
     Raises:
         NoApiServerError: the configuration does not work.
     """
-    api = ApiServer(await of_kubeconfig(kubeconfig, context) if kubeconfig else of_service_account())
+    endpoint = await _of_kubeconfig(kubeconfig, context) if kubeconfig else of_service_account()
+    api = ApiServer(endpoint)
     try:
         yield api
     finally:
         await api.close()
+
+
+async def _of_kubeconfig(file: Path, context: str | None) -> Endpoint:
+    # Here and not above: the package takes 20 MB of every process that loads it, and pods never need it.
+    from cluster.kubeconfig import of_kubeconfig  # noqa: PLC0415
+
+    return await of_kubeconfig(file, context)
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer, transport_cause
 from doctor.objects import Json, component
 from doctor.seen import Figures, ServingPod
 from service.metrics import POLICY_INFO, POLICY_SINCE
@@ -68,7 +68,7 @@ async def _ask(api: ApiServer, namespace: str, pod: Json) -> ServingPod:
             raise
         return ServingPod(name, component(pod), problem=f"no answer: {error}")
     except (ValueError, *TRANSPORT_ERRORS) as error:
-        return ServingPod(name, component(pod), problem=f"no answer: {str(error) or type(error).__name__}")
+        return ServingPod(name, component(pod), problem=f"no answer: {transport_cause(error)}")
 
 
 def _of_metrics(pod: Json, text: str) -> ServingPod:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer, transport_cause
 from doctor.seen import NotRead, Read, Trial
 from kube.names import FRACTION_LABEL, INJECTED_ANNOTATION, MEMORY_LABEL, NO_SHARE_ANNOTATION
 from policies.loading.policy_set import PolicySet
@@ -46,7 +46,7 @@ async def try_pod(api: ApiServer, namespace: str, policies: PolicySet | None) ->
             return NotRead(f"you lack the right to create pods in namespace {namespace}")
         return Read(Trial(namespace, refusal=str(error)[:MAX_MESSAGE]))
     except TRANSPORT_ERRORS as error:
-        why = str(error) or type(error).__name__
+        why = transport_cause(error)
         what = f"the API server does not answer the creation of a pod in namespace {namespace}: {why}"
         return NotRead(what, "failed", "see its log: an admission webhook may hang")
     annotations = msgspec.json.decode(data)["metadata"].get("annotations") or {}

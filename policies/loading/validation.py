@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from decimal import Decimal
-from typing import Any, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from policies.loading.strict_yaml import Document
 from policies.model.limiters import Limiter
-from policies.model.problems import Path, PolicyError, Problem, did_you_mean, quoted
+from policies.model.problems import Path, PolicyError, Problem, did_you_mean, dotted, quoted
 from policies.model.schema import KINDS, Policy, Queues
+
+RULES: Mapping[str, str] = {
+    "bool_type": "must be true or false",
+    "dict_type": "must be a mapping",
+    "greater_than_equal": "must be at least {ge}",
+    "int_type": "must be a whole number",
+    "less_than_equal": "must be at most {le}",
+    "list_type": "must be a list",
+    "literal_error": "must be one of {allowed}",
+    "model_type": "must be a mapping",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_too_short": "must not be empty",
+    "string_type": "must be text",
+    "too_long": "must list at most {max_length}",
+    "too_short": "must list at least {min_length}",
+    "value_error": "{error}",
+}
+"""Rules by pydantic's types of errors, and the values that they name."""
+_BARE = {"bool_type": re.compile("true|false"), "int_type": re.compile("-?[0-9]+")}
+NAME = "NAME"
 
 
 def validate(document: Document) -> Policy | Limiter | Queues:
@@ -43,37 +63,55 @@ def _kind(document: Document) -> type[Policy | Limiter | Queues]:
 
 def _problem(document: Document, kind: type[BaseModel], details: ErrorDetails) -> Problem:
     path = tuple(part for part in details["loc"] if part != "[key]")
-    return document.problem(path, _rule(kind, path, details))
+    if details["type"] == "missing":
+        rule = "key is missing"
+    elif details["type"] == "extra_forbidden":
+        rule = f"unknown key{_hint(kind, path)}"
+    else:
+        rule = _rule(details)
+    return document.problem(path, rule)
 
 
-def _rule(kind: type[BaseModel], path: Path, details: ErrorDetails) -> str:
+def _rule(details: ErrorDetails) -> str:
     value, what = details["input"], details["type"]
-    if what == "missing":
-        return "key is missing"
-    if what == "extra_forbidden":
-        return f"unknown key{did_you_mean(str(path[-1]), set(_keys(kind)))}"
-    if isinstance(value, Decimal):
-        wanted = "be a whole number" if what == "int_type" else f'be quoted: "{value}"'
-        return f"{value} must {wanted}"
-    if what == "string_type" and isinstance(value, (int, bool)):
-        return f"{quoted(value).strip(chr(34))} must be quoted: {quoted(value)}"
+    expected = str(details.get("ctx", {}).get("expected", ""))  # of a choice, such as "'a', 'b' or 'c'"
+    allowed = expected.replace("'", "").replace(" or ", ", ").split(", ") if expected else []
+    names = details.get("ctx", {}) | {"allowed": ", ".join(allowed)}
+    wanted = RULES[what].format_map(names) if what in RULES else details["msg"]
     if isinstance(value, (dict, list)) or value is None:
-        return _plain(details)
-    allowed = re.findall(r"'([^']*)'", str(details.get("ctx", {}).get("expected", "")))
-    return f"{quoted(value)} {_plain(details)}{did_you_mean(str(value), allowed)}"
+        return wanted
+    shown = quoted(value) if isinstance(value, str) else quoted(value)[1:-1]
+    if what == "string_type":
+        return f"{shown} must be quoted: {quoted(value)}"
+    if isinstance(value, str) and (value in allowed or (what in _BARE and _BARE[what].fullmatch(value))):
+        return f"{shown} {wanted}, without quotes"
+    return f"{shown} {wanted}{did_you_mean(str(value), allowed)}"
 
 
-def _plain(details: ErrorDetails) -> str:
-    text = details["msg"].removeprefix("Value error, ")
-    return re.sub(r"^(Input|String|List|Dictionary|Value) should ", "should ", text)
+def _hint(kind: type[BaseModel], path: Path) -> str:
+    """Return which key of the same part is meant, or else where a key of this name belongs."""
+    word, known = str(path[-1]), _keys(kind)
+    here = (key for *parts, key in known if len(parts) == len(path) - 1 and all(map(_fits, parts, path)))
+    elsewhere = (dotted(tuple(parts)) for *parts, key in known if key == word)
+    belongs = (f": it belongs {f'under {place}' if place else 'at the top level'}" for place in elsewhere)
+    return did_you_mean(word, map(str, here)) or next(belongs, "")
 
 
-def _keys(model: type[BaseModel]) -> Iterator[str]:
-    """Yield the keys of a model and of those below it."""
+def _fits(part: str | int, given: str | int) -> bool:
+    return part in {given, NAME} or isinstance(part, int)
+
+
+@cache
+def _keys(model: type[BaseModel]) -> Sequence[Path]:
+    """Return the paths of all keys of a model; NAME stands for any key of a mapping, 0 for any list item."""
+    found: list[Path] = []
+    inside: Mapping[Any, Path] = {dict: (NAME,), list: (0,)}
     for name, field in model.model_fields.items():
-        yield field.alias or name
-        for part in _models_in(field.annotation):
-            yield from _keys(part)
+        path: Path = (field.alias or name,)
+        found.append(path)
+        path += inside.get(get_origin(field.annotation), ())
+        found += [path + below for part in _models_in(field.annotation) for below in _keys(part)]
+    return found
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -56,14 +56,22 @@ ShareOf = Literal["label", "none"]
 ReclaimIdle = Literal["never", "evict"]
 Fractions = Annotated[dict[str, Count], Field(max_length=200)]
 Prefer = Annotated[list[ModeName], Field(min_length=2, max_length=2)]
+_Compute = Literal["none", "same-as-memory"]
+_COMPUTE = get_args(_Compute)
 _MODES = {"enum": [AUTO, *get_args(ModeName)], "type": "string"}
 
 
 def _known_mode(mode: Any) -> Any:
     if mode not in _MODES["enum"]:
         named = ", ".join(_MODES["enum"])
-        raise ValueError(f"is not one of {named}{did_you_mean(str(mode), _MODES['enum'])}")
+        raise ValueError(f"must be one of {named}{did_you_mean(str(mode), _MODES['enum'])}")
     return mode
+
+
+def _compute(given: Any) -> Any:
+    if given not in _COMPUTE and (type(given) is not int or given not in range(1, 100)):
+        raise ValueError(f"must be one of {', '.join(_COMPUTE)}, or a whole number from 1 to 99")
+    return given
 
 
 class ResourcesPart(Part):
@@ -266,7 +274,7 @@ one for all; `any-gpu`: different ones of one node if no GPU has room for all. M
     """Variables for GPU containers, in addition to the limiter's; placeholders are replaced."""
     limits: LimitsPart = Field(default_factory=LimitsPart)
     """What limits the GPU memory of a share."""
-    compute: Literal["none", "same-as-memory"] | Annotated[int, Field(ge=1, le=99)] = "none"
+    compute: Annotated[_Compute | Annotated[int, Field(ge=1, le=99)], BeforeValidator(_compute)] = "none"
     """Percentage of a GPU's compute that HAMi-core lets a container use, or `same-as-memory` for that of \
 its share. It slows a container down; it does not divide compute."""
     memory: Memory = Field(default_factory=Memory)

@@ -6,7 +6,7 @@ import posixpath
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from kube.device_keys import reserved
@@ -18,6 +18,8 @@ from policies.model.allowances import claim_name
 from policies.model.problems import quoted
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_DNS_NAME = {"pattern": "^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$", "type": "string"}
+_SIZE = {"pattern": "^[1-9][0-9]{0,8}(Ki|Mi|Gi)$", "type": "string"}
 _GPU_CLASS_WORDS = frozenset({"gpu", "mig"})
 """Words in the names of drivers' own classes of GPUs, such as gpu.nvidia.com and mig.nvidia.com."""
 _MEMORY_LIMIT = {"CUDA_DEVICE_MEMORY_LIMIT": "{memory_mib}m", "NVIDIA_GPU_MEMORY_": "{memory_mib}"}
@@ -41,6 +43,18 @@ class Part(BaseModel):
 def _dns_label(text: str) -> str:
     if len(text) > 63 or not re.fullmatch(_LABEL, text):  # noqa: PLR2004  Kubernetes' own limit of a label
         raise ValueError("must be a DNS label: at most 63 lowercase letters, digits and -")
+    return text
+
+
+def _dns_name(text: str) -> str:
+    if not re.fullmatch(_DNS_NAME["pattern"], text):
+        raise ValueError("must be a DNS name: at most 253 lowercase letters, digits, - and .")
+    return text
+
+
+def _size(text: str) -> str:
+    if not re.fullmatch(_SIZE["pattern"], text):
+        raise ValueError("must be a whole number of Ki, Mi or Gi such as 8Mi")
     return text
 
 
@@ -129,11 +143,11 @@ def _one_group(pattern: str) -> str:
 
 DeviceClassName = Annotated[str, AfterValidator(_device_class)]
 DnsLabel = Annotated[str, AfterValidator(_dns_label)]
-DnsName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$")]
+DnsName = Annotated[str, AfterValidator(_dns_name), WithJsonSchema(_DNS_NAME)]
 AbsolutePath = Annotated[str, AfterValidator(_absolute_path)]
 PinnedImage = Annotated[str, AfterValidator(_pinned_image)]
 ImagePattern = Annotated[str, StringConstraints(max_length=500), AfterValidator(_one_group)]
-Size = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,8}(Ki|Mi|Gi)$")]
+Size = Annotated[str, AfterValidator(_size), WithJsonSchema(_SIZE)]
 MemoryText = Annotated[str, AfterValidator(_memory)]
 Period = Annotated[str, AfterValidator(_period)]
 EnvName = Annotated[str, AfterValidator(_env_name)]

@@ -1,21 +1,13 @@
-"""Where the API server is: a pod's service account, or a kubeconfig; one line if neither can be used."""
+"""Where the API server of a pod's service account is."""
 
 import asyncio
 
 import pytest
 import trustme
 
-from cluster.endpoint import NoApiServerError, of_kubeconfig, of_service_account
+from cluster.endpoint import NoApiServerError, of_service_account
 
 IN_POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
-KUBECONFIG = """
-apiVersion: v1
-kind: Config
-current-context: here
-contexts: [{name: here, context: {cluster: one, user: me}}]
-clusters: [{name: one, cluster: {server: "https://127.0.0.1:6443/", tls-server-name: api.example}}]
-users: [{name: me, user: {token: secret}}]
-"""
 
 
 @pytest.fixture
@@ -57,38 +49,3 @@ def test_a_pod_without_a_usable_service_account_is_told_so(folder, spoil, says):
 def test_outside_a_pod_the_option_for_a_kubeconfig_is_named(folder):
     with pytest.raises(NoApiServerError, match=r"this is no pod of a cluster; .*--kubeconfig FILE"):
         of_service_account(folder, {})
-
-
-def test_a_kubeconfig_gives_the_server_its_name_and_the_token(tmp_path):
-    file = tmp_path / "config"
-    file.write_text(KUBECONFIG)
-    found = asyncio.run(of_kubeconfig(file))
-    assert (found.url, found.tls_name) == ("https://127.0.0.1:6443", "api.example")
-    assert asyncio.run(found.authorization()) == "Bearer secret"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "text",
-        "{",
-        "contexts: [5]\ncurrent-context: here",
-        KUBECONFIG.replace("token: secret", "client-certificate-data: '!'"),
-        KUBECONFIG.replace("token: secret", "client-certificate: /missing/file"),
-        KUBECONFIG.replace("cluster: one", "cluster: other"),
-        KUBECONFIG.replace('"https://127.0.0.1:6443/"', "[]"),
-    ],
-)
-def test_a_broken_kubeconfig_is_one_line(tmp_path, text):
-    file = tmp_path / "config"
-    file.write_text(text)
-    with pytest.raises(NoApiServerError) as told:
-        asyncio.run(of_kubeconfig(file))
-    assert "\n" not in str(told.value)
-    assert f"kubeconfig {file}" in str(told.value)
-
-
-def test_a_missing_kubeconfig_is_named(tmp_path):
-    with pytest.raises(NoApiServerError, match=r"there is no kubeconfig .*/missing"):
-        asyncio.run(of_kubeconfig(tmp_path / "missing"))

@@ -62,7 +62,7 @@ def test_a_process_says_what_it_serves_and_the_leader_what_it_counts():
     ("answer", "problem"),
     [
         (metrics(None), "it serves no policies"),
-        (TimeoutError(), "no answer: TimeoutError"),
+        (TimeoutError(), "no answer: timeout"),
         (ApiError(503, "error trying to reach service"), "no answer: the API server answered 503: error"),
         ("<html>", "no answer: "),
     ],

@@ -72,7 +72,7 @@ def test_no_pod_is_tried_where_the_policy_allows_none():
         (
             TimeoutError(),
             NotRead(
-                "the API server does not answer the creation of a pod in namespace team: TimeoutError",
+                "the API server does not answer the creation of a pod in namespace team: timeout",
                 "failed",
                 "see its log: an admission webhook may hang",
             ),

@@ -10,7 +10,7 @@ from tests.cli.running import error_line, run
     [
         (["--lease-duration=5"], "--lease-retry 1.0, --renew-deadline 5.0 and --lease-duration 5.0"),
         (["--issue-certificates=x", "--inject-ca=x"], "--issue-certificates injects the CA that it issues"),
-        (["--kubeconfig=missing"], "cannot find the API server: there is no kubeconfig missing;"),
+        (["--kubeconfig=missing"], "there is no kubeconfig missing: pass --kubeconfig FILE"),
     ],
 )
 def test_a_mistake_is_reported_in_one_line(options, message, tmp_path):

@@ -111,8 +111,8 @@ def test_watched_on_a_screen_each_look_replaces_the_last(monkeypatch, capsys):
     ("options", "message"),
     [
         (["--use", "--watch"], "--use, --uninjected and --suggest read once: leave out --watch"),
-        (["--use", "--kubeconfig", "missing"], "no GpuLedgers and GpuNodes: cannot find the API server"),
-        (["--kubeconfig", "missing"], "no GpuLedgers: cannot find the API server"),
+        (["--use", "--kubeconfig", "missing"], "no GpuLedgers and GpuNodes: there is no kubeconfig missing"),
+        (["--kubeconfig", "missing"], "no GpuLedgers: there is no kubeconfig missing"),
     ],
 )
 def test_what_cannot_be_read_is_said_in_one_line(options, message):

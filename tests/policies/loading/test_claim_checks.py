@@ -67,7 +67,7 @@ def test_a_queues_quota_of_slices_is_for_policies_with_eighths(policy, entry, is
 def test_drivers_are_for_the_mode_and_known():
     assert problems(default=f"{HEAD}resources: {{driver: {DRIVER}}}\n") == []
     other = problems(default=f"{HEAD}resources: {{mode: dra, driver: gpu.example.com}}\n")
-    assert f"resources.driver: \"gpu.example.com\" should be '{DRIVER}' or '{NVIDIA_DRIVER}'" in str(other[0])
+    assert f'resources.driver: "gpu.example.com" must be one of {DRIVER}, {NVIDIA_DRIVER}' in str(other[0])
     sliced = problems(
         default=f"{HEAD}resources: {{mode: per-gpu, driver: {NVIDIA_DRIVER}}}\nlimits: {{from: agent}}\n"
     )

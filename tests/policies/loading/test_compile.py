@@ -12,8 +12,6 @@ from tests.policies.support import policy_set, problems
         ("{a: {id: x}, b: {id: x}}", 'queues.b.id: "x" is the id of queue "a" already'),
         ("{a: {policy: defualt}}", 'policy "defualt" is not defined (did you mean "default"?)'),
         ("{a: {limiter: nun}}", 'queues.a.limiter: "nun" is not defined'),
-        ("{a: {namespaces: []}}", "queues.a.namespaces: should have at least 1 item"),
-        ("{a: }", "queues.a: should be a valid dictionary"),
         ('{a: {templateOverrides: {labels: {clearml-injector/fraction: "0.5"}}}}', '"0.5" is not allowed'),
     ],
 )

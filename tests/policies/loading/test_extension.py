@@ -44,5 +44,5 @@ def test_what_may_not_be_combined_with_extends(text, expected):
 
 def test_only_a_preset_with_an_init_container_is_extended():
     assert problems(own="kind: Limiter\nname: own\nextends: nvidia-driver\n") == [
-        "own.yaml:3: extends: \"nvidia-driver\" should be 'hami-core'"
+        'own.yaml:3: extends: "nvidia-driver" must be one of hami-core'
     ]

@@ -1,0 +1,214 @@
+"""Reads a kubeconfig: where its API server is, and how its user authenticates.
+
+The kubernetes package loads what was checked here: its own words name neither field nor value, and it goes on
+without credentials if their command fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import os
+import re
+import ssl
+from asyncio.subprocess import PIPE
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+from kubernetes.aio.client.configuration import Configuration
+from kubernetes.aio.config import ConfigException, load_kube_config_from_dict
+
+from cluster.endpoint import Endpoint, NoApiServerError
+
+MAX_ERROR = 300
+"""Characters of an error of a kubeconfig that are repeated."""
+_DATA = {key: f"{key}-data" for key in ("certificate-authority", "client-certificate", "client-key")}
+_FILES = {**_DATA, "tokenFile": "token"}
+"""Keys that name a file, each with the key that may hold its content instead."""
+_URL = re.compile(r"https?://([^\s/@]+@)?(\[[0-9A-Za-z:.%]+\]|[^\s/:@\[\]]+)(:[0-9]{1,5})?(/\S*)?")
+_SHAPES = (TypeError, AttributeError, KeyError, ValueError)
+"""What reading a file of another shape raises, here and in the package."""
+
+
+class _MistakeError(Exception):
+    """One sentence about a value of the file."""
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    token: str = ""
+    client_certificate_data: str = ""
+    client_key_data: str = ""
+
+
+class _Credential(msgspec.Struct):
+    """The output of a command for credentials, client.authentication.k8s.io ExecCredential."""
+
+    status: _Status
+
+
+async def of_kubeconfig(file: Path, context: str | None = None) -> Endpoint:
+    """Return the API server of a kubeconfig's context; None means its current one.
+
+    Raises:
+        NoApiServerError: the file is missing or unusable, or its user cannot authenticate.
+    """
+    if not file.is_file():  # noqa: ASYNC240 nothing else runs before there is a connection
+        raise NoApiServerError(f"there is no kubeconfig {file}: pass --kubeconfig FILE")
+    try:
+        cluster, user = _chosen(_read(file), context)
+        _check_urls(cluster)
+        cluster, user = (_with_files(part, file.parent.absolute()) for part in (cluster, user))
+        if "exec" in user:
+            user = await _by_command(user, file.parent.absolute())
+        return await _endpoint(cluster, user)
+    except _MistakeError as error:
+        raise NoApiServerError(f"kubeconfig {file}: {' '.join(str(error).split())[:MAX_ERROR]}") from error
+    except _SHAPES as error:
+        why = f"kubeconfig {file} is damaged: compare it with one that kubectl wrote"
+        raise NoApiServerError(why) from error
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return dict(yaml.safe_load(file.read_bytes()))
+    except OSError as error:
+        raise _MistakeError(f"{error.strerror}: make it readable") from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}" if mark else "it"
+        raise _MistakeError(f"{where} is not YAML: compare it with one that kubectl wrote") from error
+
+
+def _chosen(config: Mapping[str, Any], context: str | None) -> list[dict[str, Any]]:
+    """Return the cluster and the user of a context, without empty values."""
+    name = context or config.get("current-context")
+    if not name:
+        raise _MistakeError("it has no current-context: run kubectl config use-context NAME")
+    chosen = _named(config, "contexts", name)
+    user = _named(config, "users", chosen["user"]) if chosen.get("user") else {}
+    parts = (_named(config, "clusters", chosen["cluster"]), user)
+    return [{key: value for key, value in part.items() if value} for part in parts]
+
+
+def _named(config: Mapping[str, Any], kind: str, name: str) -> dict[str, Any]:
+    entries = {each["name"]: each.get(kind[:-1]) or {} for each in config.get(kind) or ()}
+    if name not in entries:
+        names = ", ".join(map(str, entries)) or "none"
+        raise _MistakeError(f'"{name}" is not one of its {kind}, which are: {names}')
+    return dict(entries[name])
+
+
+def _check_urls(cluster: Mapping[str, Any]) -> None:
+    for key in {"server", *(cluster.keys() & {"proxy-url"})}:
+        if not _URL.fullmatch(str(cluster.get(key, ""))):
+            rule = "must be a URL with http or https, such as https://10.0.0.1:6443"
+            raise _MistakeError(f'{key} "{cluster.get(key, "")}" {rule}')
+
+
+def _with_files(part: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return a part with the absolute paths of its files, all of which can be read."""
+    found = dict(part)
+    for key, content in _FILES.items():
+        if key in part and content not in part:
+            found[key] = str(folder / part[key])
+            try:
+                (folder / part[key]).read_bytes()
+            except OSError as error:
+                raise _MistakeError(f"{key} {found[key]}: {error.strerror}: correct the path") from error
+    return found
+
+
+async def _by_command(user: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return a user with the credentials that its command prints, as for client-go's exec plugins."""
+    wanted = user["exec"]
+    try:
+        status = await _run(wanted, folder)
+    except _MistakeError as error:
+        raise _MistakeError(f'the command "{wanted["command"]}" for credentials {error}') from error
+    found = {
+        "token": status.token,
+        "client-certificate-data": _base64(status.client_certificate_data),
+        "client-key-data": _base64(status.client_key_data),
+    }
+    own = {key: value for key, value in user.items() if key not in {"exec", "token", "tokenFile"}}
+    return own | {key: value for key, value in found.items() if value}
+
+
+async def _run(wanted: Mapping[str, Any], folder: Path) -> _Status:
+    command = wanted["command"]
+    program = str(folder / command) if "/" in command else command
+    kind = {"apiVersion": wanted.get("apiVersion"), "kind": "ExecCredential"}
+    request = json.dumps({**kind, "spec": {"interactive": os.isatty(0)}})
+    own = {each["name"]: each["value"] for each in wanted.get("env") or ()}
+    environment = {**os.environ, **own, "KUBERNETES_EXEC_INFO": request}
+    try:
+        process = await asyncio.create_subprocess_exec(
+            program, *(wanted.get("args") or ()), env=environment, stdout=PIPE, stderr=PIPE
+        )
+    except OSError as error:
+        hint = wanted.get("installHint") or "install it, or correct the path"
+        raise _MistakeError(f"cannot be run ({error.strerror}): {hint}") from error
+    output, errors = await process.communicate()
+    if process.returncode:
+        said = errors.decode(errors="replace").strip()
+        raise _MistakeError(f"ended with status {process.returncode}, run it to see why: {said}".rstrip(": "))
+    with contextlib.suppress(msgspec.MsgspecError):
+        status = msgspec.json.decode(output, type=_Credential).status
+        if status.token or status.client_certificate_data:
+            return status
+    raise _MistakeError("printed neither a token nor a certificate: run it to see why")
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+async def _endpoint(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> Endpoint:
+    """Have the package load a cluster and a user."""
+    chosen = {
+        "current-context": "its",
+        "contexts": [{"name": "its", "context": {"cluster": "its", "user": "its"}}],
+        "clusters": [{"name": "its", "cluster": cluster}],
+        "users": [{"name": "its", "user": user}],
+    }
+    configuration: Any = Configuration()
+    load: Any = load_kube_config_from_dict  # without types in the package
+    try:
+        await load(chosen, client_configuration=configuration)
+    except ConfigException as error:
+        raise _MistakeError("its user has no valid token: log in again, as for kubectl") from error
+    url = configuration.host.rstrip("/")
+
+    async def authorization() -> str | None:
+        header: str | None = await configuration.get_api_key_with_prefix("BearerToken")
+        return header.strip() if header else None  # a file of a token ends with a newline
+
+    tls = _tls(configuration, cluster, user) if url.startswith("https:") else None
+    return Endpoint(url, tls, authorization, configuration.tls_server_name or None, configuration.proxy)
+
+
+def _tls(configuration: Any, cluster: Mapping[str, Any], user: Mapping[str, Any]) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    except OSError as error:
+        place = _place(cluster, "certificate-authority")
+        raise _MistakeError(f"{place} holds no certificate in PEM form: copy it again") from error
+    try:
+        if configuration.cert_file:
+            context.load_cert_chain(configuration.cert_file, keyfile=configuration.key_file)
+    except OSError as error:
+        places = f"{_place(user, 'client-certificate')} and {_place(user, 'client-key')}"
+        raise _MistakeError(f"{places} are no certificate with its key in PEM form: log in again") from error
+    if not configuration.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _place(part: Mapping[str, Any], key: str) -> str:
+    return _DATA[key] if _DATA[key] in part else f"{key} {part.get(key, '')}".strip()

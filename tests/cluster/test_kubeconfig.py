@@ -1,0 +1,119 @@
+"""A kubeconfig: its server, the credentials of its user, and one line of advice if it cannot be used."""
+
+import asyncio
+
+import pytest
+
+from cluster.endpoint import NoApiServerError
+from cluster.kubeconfig import of_kubeconfig
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: here
+contexts: [{name: here, context: {cluster: one, user: me}}]
+clusters: [{name: one, cluster: {server: "https://127.0.0.1:6443/", tls-server-name: api.example}}]
+users: [{name: me, user: {token: secret}}]
+"""
+NO_PAIR = "are no certificate with its key in PEM form: log in again"
+COMMAND = "exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, args: [-c, %s]}"
+
+
+def with_user(text):
+    return KUBECONFIG.replace("token: secret", text)
+
+
+def with_server(text):
+    return KUBECONFIG.replace('"https://127.0.0.1:6443/"', text)
+
+
+def test_a_kubeconfig_gives_the_server_its_name_and_the_token(tmp_path):
+    file = tmp_path / "config"
+    file.write_text(KUBECONFIG)
+    found = asyncio.run(of_kubeconfig(file))
+    assert (found.url, found.tls_name) == ("https://127.0.0.1:6443", "api.example")
+    assert asyncio.run(found.authorization()) == "Bearer secret"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", " is damaged: compare it with one that kubectl wrote"),
+        ("text", " is damaged: compare it with one that kubectl wrote"),
+        ("contexts: [5]\ncurrent-context: here", " is damaged: compare it with one that kubectl wrote"),
+        ("a: 5\nb: {", ": line 2 is not YAML: compare it with one that kubectl wrote"),
+        ("a: 5", ": it has no current-context: run kubectl config use-context NAME"),
+        (
+            KUBECONFIG.replace("cluster: one", "cluster: two"),
+            ': "two" is not one of its clusters, which are: one',
+        ),
+        (KUBECONFIG.replace("user: me", "user: you"), ': "you" is not one of its users, which are: me'),
+        (with_server("[]"), ': server "" must be a URL with http or https, such as https://10.0.0.1:6443'),
+        (
+            with_server("127.0.0.1:1"),
+            ': server "127.0.0.1:1" must be a URL with http or https, such as https://10.0.0.1:6443',
+        ),
+        (
+            with_server("https://a, certificate-authority: missing"),
+            ": certificate-authority FOLDER/missing: No such file or directory: correct the path",
+        ),
+        (
+            with_server("https://a, certificate-authority: config"),
+            ": certificate-authority FOLDER/config holds no certificate in PEM form: copy it again",
+        ),
+        (
+            with_user("client-certificate-data: '!', client-key: config"),
+            f": client-certificate-data and client-key FOLDER/config {NO_PAIR}",
+        ),
+        (
+            with_user("tokenFile: missing"),
+            ": tokenFile FOLDER/missing: No such file or directory: correct the path",
+        ),
+        (
+            with_user("auth-provider: {name: oidc, config: {a: b}}"),
+            ": its user has no valid token: log in again, as for kubectl",
+        ),
+        (
+            with_user("exec: {command: none, installHint: install it}"),
+            ': the command "none" for credentials cannot be run (No such file or directory): install it',
+        ),
+        (
+            with_user(COMMAND % "'echo who are you >&2; exit 3'"),
+            ': the command "sh" for credentials ended with status 3, run it to see why: who are you',
+        ),
+        (
+            with_user(COMMAND % "'echo {}'"),
+            ': the command "sh" for credentials printed neither a token nor a certificate: run it to see why',
+        ),
+    ],
+)
+def test_a_broken_kubeconfig_is_one_line_with_the_field_and_what_to_do(tmp_path, text, says):
+    file = tmp_path / "config"
+    file.write_text(text)
+    with pytest.raises(NoApiServerError) as told:
+        asyncio.run(of_kubeconfig(file))
+    assert str(told.value) == f"kubeconfig {file}{says.replace('FOLDER', str(tmp_path))}"
+
+
+def test_a_file_beside_it_gives_the_token_without_its_newline(tmp_path):
+    (tmp_path / "config").write_text(with_user("tokenFile: token"))
+    (tmp_path / "token").write_text("kept\n")
+    assert asyncio.run(asyncio.run(of_kubeconfig(tmp_path / "config")).authorization()) == "Bearer kept"
+
+
+def test_a_command_gives_the_token(tmp_path):
+    file = tmp_path / "config"
+    file.write_text(
+        with_user(
+            COMMAND
+            % """'echo "$KUBERNETES_EXEC_INFO" | grep -q ExecCredential && \
+      echo "{\\"status\\": {\\"token\\": \\"printed\\"}}"'"""
+        )
+    )
+    found = asyncio.run(of_kubeconfig(file))
+    assert asyncio.run(found.authorization()) == "Bearer printed"
+
+
+def test_a_missing_kubeconfig_is_named(tmp_path):
+    with pytest.raises(NoApiServerError, match=r"there is no kubeconfig .*/missing"):
+        asyncio.run(of_kubeconfig(tmp_path / "missing"))
