@@ -6,19 +6,13 @@ without credentials if their command fails.
 
 from __future__ import annotations
 
-import asyncio
-import base64
-import contextlib
-import json
-import os
 import re
+import shutil
 import ssl
-from asyncio.subprocess import PIPE
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import yaml
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import ConfigException, load_kube_config_from_dict
@@ -39,18 +33,6 @@ class _MistakeError(Exception):
     """One sentence about a value of the file."""
 
 
-class _Status(msgspec.Struct, rename="camel"):
-    token: str = ""
-    client_certificate_data: str = ""
-    client_key_data: str = ""
-
-
-class _Credential(msgspec.Struct):
-    """The output of a command for credentials, client.authentication.k8s.io ExecCredential."""
-
-    status: _Status
-
-
 async def of_kubeconfig(file: Path, context: str | None = None) -> Endpoint:
     """Return the API server of a kubeconfig's context; None means its current one.
 
@@ -62,9 +44,8 @@ async def of_kubeconfig(file: Path, context: str | None = None) -> Endpoint:
     try:
         cluster, user = _chosen(_read(file), context)
         _check_urls(cluster)
-        cluster, user = (_with_files(part, file.parent.absolute()) for part in (cluster, user))
-        if "exec" in user:
-            user = await _by_command(user, file.parent.absolute())
+        folder = file.parent.absolute()
+        cluster, user = _with_files(cluster, folder), _with_command(_with_files(user, folder), folder)
         return await _endpoint(cluster, user)
     except _MistakeError as error:
         raise NoApiServerError(f"kubeconfig {file}: {' '.join(str(error).split())[:MAX_ERROR]}") from error
@@ -123,49 +104,17 @@ def _with_files(part: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     return found
 
 
-async def _by_command(user: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return a user with the credentials that its command prints, as for client-go's exec plugins."""
-    wanted = user["exec"]
-    try:
-        status = await _run(wanted, folder)
-    except _MistakeError as error:
-        raise _MistakeError(f'the command "{wanted["command"]}" for credentials {error}') from error
-    found = {
-        "token": status.token,
-        "client-certificate-data": _base64(status.client_certificate_data),
-        "client-key-data": _base64(status.client_key_data),
-    }
-    own = {key: value for key, value in user.items() if key not in {"exec", "token", "tokenFile"}}
-    return own | {key: value for key, value in found.items() if value}
-
-
-async def _run(wanted: Mapping[str, Any], folder: Path) -> _Status:
-    command = wanted["command"]
-    program = str(folder / command) if "/" in command else command
-    kind = {"apiVersion": wanted.get("apiVersion"), "kind": "ExecCredential"}
-    request = json.dumps({**kind, "spec": {"interactive": os.isatty(0)}})
-    own = {each["name"]: each["value"] for each in wanted.get("env") or ()}
-    environment = {**os.environ, **own, "KUBERNETES_EXEC_INFO": request}
-    try:
-        process = await asyncio.create_subprocess_exec(
-            program, *(wanted.get("args") or ()), env=environment, stdout=PIPE, stderr=PIPE
-        )
-    except OSError as error:
+def _with_command(user: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return a user with the path of its command for credentials, if it has one, which must exist."""
+    wanted = dict(user.get("exec") or {})
+    if not wanted:
+        return dict(user)
+    command = str(wanted["command"])
+    wanted["command"] = str(folder / command) if "/" in command else command
+    if shutil.which(wanted["command"]) is None:
         hint = wanted.get("installHint") or "install it, or correct the path"
-        raise _MistakeError(f"cannot be run ({error.strerror}): {hint}") from error
-    output, errors = await process.communicate()
-    if process.returncode:
-        said = errors.decode(errors="replace").strip()
-        raise _MistakeError(f"ended with status {process.returncode}, run it to see why: {said}".rstrip(": "))
-    with contextlib.suppress(msgspec.MsgspecError):
-        status = msgspec.json.decode(output, type=_Credential).status
-        if status.token or status.client_certificate_data:
-            return status
-    raise _MistakeError("printed neither a token nor a certificate: run it to see why")
-
-
-def _base64(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
+        raise _MistakeError(f'the command "{command}" for credentials is not there: {hint}')
+    return {**user, "exec": wanted}
 
 
 async def _endpoint(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> Endpoint:
@@ -182,6 +131,10 @@ async def _endpoint(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> Endp
         await load(chosen, client_configuration=configuration)
     except ConfigException as error:
         raise _MistakeError("its user has no valid token: log in again, as for kubectl") from error
+    if "exec" in user and not (configuration.api_key or configuration.cert_file):
+        # The package has logged why, and goes on without credentials.
+        command = user["exec"]["command"]
+        raise _MistakeError(f'the command "{command}" gave no credentials: run it to see why')
     url = configuration.host.rstrip("/")
 
     async def authorization() -> str | None:
@@ -194,7 +147,9 @@ async def _endpoint(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> Endp
 
 def _tls(configuration: Any, cluster: Mapping[str, Any], user: Mapping[str, Any]) -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+        context = ssl.create_default_context(
+            cafile=configuration.ssl_ca_cert, cadata=configuration.ca_cert_data
+        )
     except OSError as error:
         place = _place(cluster, "certificate-authority")
         raise _MistakeError(f"{place} holds no certificate in PEM form: copy it again") from error
@@ -207,6 +162,8 @@ def _tls(configuration: Any, cluster: Mapping[str, Any], user: Mapping[str, Any]
     if not configuration.verify_ssl:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
+    if configuration.disable_strict_ssl_verification:
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context
 
 
