@@ -64,7 +64,7 @@ def _report(queue: ChartQueue, policy: EffectivePolicy, *, is_wrong: bool) -> li
 
 def _kinds(kinds: GpuKinds) -> str:
     models = f"GPU models {', '.join(kinds.models)}" if kinds.models else "any GPU model"
-    return f"{models}, of at least {kinds.min_mib} MiB" if kinds.min_mib else f"{models} alone"
+    return f"{models}, of at least {kinds.min_mib} MiB" if kinds.min_mib else f"only {models}"
 
 
 def _amounts(named: Mapping[str, object]) -> str:

@@ -53,8 +53,8 @@ def driver_limits(seen: Seen) -> Iterator[Diagnosis]:
             what = f"the driver does not limit shares (agent.driverLimits): {says.driver_limits}"
             is_old = "is not of version 2" in says.driver_limits
             repair = "boot the node with control groups of version 2" if is_old else _OTHER_DRIVER
-            alone = f"; until then {says.limit} alone limits programs" if says.limit else ""
-            yield Diagnosis("warning", what, f"{repair}{alone}", node)
+            until = f"; until then only {says.limit} limits programs" if says.limit else ""
+            yield Diagnosis("warning", what, f"{repair}{until}", node)
 
 
 def mig_profiles(seen: Seen) -> Iterator[Diagnosis]:

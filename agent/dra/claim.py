@@ -102,7 +102,7 @@ def read_claim(found: dict[str, Any], uid: str, pool: str, cards: Mapping[str, G
         if (of_class := classes.get(each.request)) != DRIVER:
             raise ClaimRefusedError(
                 f"the request {each.request} is of the DeviceClass {of_class or 'none'}, and this driver"
-                f" gives cards of {DRIVER} alone: label the pod with {FRACTION_LABEL}"
+                f" gives only cards of {DRIVER}: label the pod with {FRACTION_LABEL}"
             )
     pod = _only_pod(read.status)
     prepared = tuple([_device(each, limits, cards) for each in ours])
@@ -137,13 +137,13 @@ def _limits(configurations: Iterable[_Configuration]) -> list[tuple[_Configurati
     try:
         if any(each.source != "FromClaim" for each, _ in ours):
             raise ClaimRefusedError(
-                f"{DRIVER} accepts configuration from claims alone: remove it from the class"
+                f"{DRIVER} accepts configuration only from claims: remove it from the class"
             )
         return [(each, msgspec.convert(opaque.parameters, _Limit).memory_mib) for each, opaque in ours]
     except msgspec.ValidationError as error:
         raise ClaimRefusedError(
-            f"{DRIVER} accepts no other configuration than kind GpuMemory of {DRIVER}/v1, with memoryMiB"
-            " alone, an integer from 1 up"
+            f"{DRIVER} accepts no other configuration than kind GpuMemory of {DRIVER}/v1, with only memoryMiB,"
+            " an integer from 1 up"
         ) from error
 
 

@@ -34,7 +34,7 @@ def test_a_queue_is_reported_with_what_its_pods_get_and_with_the_limits_that_are
         "queue cpu (values.yaml:7): no fraction label, its pods are not changed",
         'queue pair (values.yaml:8): label "0.500" is 8 slices: 4 of each of 2 nvidia.com/gpu-<i>',
         "  policy default, limiter hami-core",
-        "  GPU models A100* alone",
+        "  only GPU models A100*",
         (
             'queue large (values.yaml:12): label "6Gi" is 6144 MiB of each of 3 GPUs, on the fewest of 8'
             " slices that hold them"

@@ -43,7 +43,7 @@ FINDINGS = {
     ),
     "the library alone, until the driver does": (
         *("driver-limits", reported(driver_limits=NO_FUNCTION, limit="hami-core"), "warning"),
-        "until then hami-core alone limits",
+        "until then only hami-core limits",
     ),
     "the library, as the driver is not used": (
         *("driver-limits", reported(driver_limits=f"not used: {NO_FUNCTION}", limit="hami-core"), "ok"),

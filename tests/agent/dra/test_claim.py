@@ -66,7 +66,7 @@ def test_a_claim_for_mib_is_limited_to_them_and_never_to_more_than_its_share(sha
         ({}, {"consumedCapacity": {"memory": "20Gi"}}, "has no share"),
         ({}, {"adminAccess": True}, "does not support adminAccess"),
         ({}, {"pool": "another-node"}, "has no device of gpu.clearml-injector.io on this node"),
-        ({"config": [limited_to(1431, source="FromClass")]}, {}, "accepts configuration from claims alone"),
+        ({"config": [limited_to(1431, source="FromClass")]}, {}, "accepts configuration only from claims"),
         *[
             ({"config": [limited_to(1431), wrong]}, {}, "accepts no other configuration")
             for wrong in (
@@ -106,4 +106,4 @@ def test_what_is_no_allocated_claim_of_one_pod_is_refused():
 def test_a_card_that_another_device_class_gave_away_is_refused(requests):
     found = claim_of({"share": "25k"})
     found["spec"]["devices"]["requests"] = requests
-    assert f"gives cards of {DRIVER} alone: label the pod" in refusal(found)
+    assert f"gives only cards of {DRIVER}: label the pod" in refusal(found)
