@@ -142,8 +142,8 @@ def _limits(configurations: Iterable[_Configuration]) -> list[tuple[_Configurati
         return [(each, msgspec.convert(opaque.parameters, _Limit).memory_mib) for each, opaque in ours]
     except msgspec.ValidationError as error:
         raise ClaimRefusedError(
-            f"{DRIVER} accepts no other configuration than kind GpuMemory of {DRIVER}/v1, with only memoryMiB,"
-            " an integer from 1 up"
+            f"{DRIVER} accepts no other configuration than kind GpuMemory of {DRIVER}/v1, with only"
+            " memoryMiB, an integer from 1 up"
         ) from error
 
 
