@@ -61,7 +61,9 @@ def transport_cause(error: Exception) -> str:
     if isinstance(cause, TimeoutError):
         return "timeout"
     if isinstance(cause, aiohttp.ClientResponseError):
-        return "what answers is no HTTP server"
+        is_of_proxy = isinstance(cause, aiohttp.ClientHttpProxyError)
+        answer = f"the proxy answered {cause.status} {cause.message}"
+        return answer if is_of_proxy else "what answers is no HTTP server"
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"its certificate is not accepted: {cause.verify_message.rstrip('.')}"
     if isinstance(cause, ssl.SSLError):
