@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from cli.options import kubeconfig_of
 from cluster.endpoint import NoApiServerError
 from cluster.kubeconfig import of_kubeconfig
 
@@ -103,6 +104,20 @@ def test_a_command_gives_the_token(tmp_path):
     (tmp_path / "config").write_text(with_user(COMMAND % f"'cat {tmp_path}/answer.json'"))
     found = asyncio.run(of_kubeconfig(tmp_path / "config"))
     assert asyncio.run(found.authorization()) == "Bearer printed"
+
+
+def test_the_password_of_a_proxy_may_have_the_sign_that_ends_it(tmp_path):
+    proxy = "http://user:p@ss@proxy:3128"
+    (tmp_path / "config").write_text(with_server(f'https://a, proxy-url: "{proxy}"'))
+    assert asyncio.run(of_kubeconfig(tmp_path / "config")).proxy == proxy
+
+
+def test_a_kubeconfig_that_may_not_be_looked_at_is_named_with_why(tmp_path, monkeypatch):
+    file = tmp_path / ("x" * 300)
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    assert kubeconfig_of(None) == file
+    with pytest.raises(NoApiServerError, match=f"kubeconfig {file}: File name too long: make it readable"):
+        asyncio.run(of_kubeconfig(file))
 
 
 def test_a_missing_kubeconfig_is_named(tmp_path):
