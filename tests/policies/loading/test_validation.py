@@ -77,8 +77,8 @@ POLICY, QUEUES, LIMITER = "kind: Policy\nname: q\n", "kind: Queues\nqueues: ", "
             'quotas.namespaces.a.memory: unknown key (did you mean "memoryMiB"?)',
         ),
         (
-            f"{POLICY}container: {{sidecars: [{{nam: a}}]}}",
-            'sidecars[0].nam: unknown key (did you mean "name"?)',
+            f"{POLICY}container: {{sidecars: [{{name: b}}, {{nam: a}}]}}",
+            'sidecars[1].nam: unknown key (did you mean "name"?)',
         ),
         (
             f"{QUEUES}{{quota: {{slices: 1}}}}",
