@@ -81,7 +81,7 @@ def _rule(details: ErrorDetails) -> str:
         return f"{shown} must be quoted: {quoted(value)}"
     if isinstance(value, str) and (value in allowed or (what in _BARE and _BARE[what].fullmatch(value))):
         return f"{shown} {wanted}, without quotes"
-    return f"{shown} {wanted}{did_you_mean(str(value), allowed)}"
+    return f"{shown} {wanted}{did_you_mean(value, allowed) if isinstance(value, str) else ''}"
 
 
 def _hint(kind: type[BaseModel], path: Path) -> str:

@@ -52,6 +52,7 @@ POLICY, QUEUES, LIMITER = "kind: Policy\nname: q\n", "kind: Queues\nqueues: ", "
         (f"{POLICY}maxGpus: all", 'maxGpus: "all" must be a whole number'),
         (f"{POLICY}maxGpus: '5'", 'maxGpus: "5" must be a whole number, without quotes'),
         (f"{POLICY}slicesPerGpu: 1.5", "slicesPerGpu: 1.5 must be one of 2, 4, 8, 16"),
+        (f"{POLICY}slicesPerGpu: 6", "slicesPerGpu: 6 must be one of 2, 4, 8, 16"),
         (f"{POLICY}slicesPerGpu: '8'", 'slicesPerGpu: "8" must be one of 2, 4, 8, 16, without quotes'),
         (f"{POLICY}place: spred", 'place: "spred" must be one of pack, spread (did you mean "spread"?)'),
         (f"{POLICY}fractions: 5", "fractions: 5 must be a mapping"),
