@@ -69,7 +69,8 @@ def transport_cause(error: Exception) -> str:
     if isinstance(cause, ssl.SSLError):
         return f"no TLS connection: {str(cause.reason).replace('_', ' ').lower()}"
     if isinstance(cause, OSError) and cause.errno and cause.strerror:
-        return os.strerror(cause.errno) if cause.errno > 0 else cause.strerror  # negative: of getaddrinfo
+        is_errno = cause.errno > 0 and not cause.strerror.startswith("[SSL:")  # negative: of getaddrinfo
+        return os.strerror(cause.errno) if is_errno else cause.strerror
     return str(cause) or type(cause).__name__
 
 

@@ -4,11 +4,12 @@ import asyncio
 import socket
 import ssl
 
+import aiohttp
 import pytest
 import trustme
 
 from cluster.endpoint import Endpoint
-from cluster.kube_client import TRANSPORT_ERRORS, ApiServer, TooLargeError, transport_problem
+from cluster.kube_client import TRANSPORT_ERRORS, ApiServer, TooLargeError, transport_cause, transport_problem
 
 ADDRESS = "check its address, and that it can be reached from here"
 
@@ -59,6 +60,8 @@ def test_a_closed_port_a_late_answer_and_a_large_one_are_told_apart():
         )
     late = f"the API server does not answer (timeout): {ADDRESS}"
     assert transport_problem(TimeoutError()) == late
+    alert = "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert certificate required (_ssl.c:2580)"
+    assert transport_cause(aiohttp.ClientOSError(1, alert)) == alert  # 1 is OpenSSL's, and no errno
     assert transport_problem(TooLargeError()) == "the answer is larger than 16 MiB"
 
 
