@@ -89,7 +89,7 @@ def _hint(kind: type[BaseModel], path: Path) -> str:
     *place, word = path
     here = (key for *parts, key in _keys(kind) if len(parts) == len(place) and all(map(_fits, parts, place)))
     named = [tuple(parts) for *parts, key in _keys(kind) if key == word]
-    below = [parts for parts in named if len(parts) > len(place) and all(map(_fits, parts, place))]
+    below = [at for at in named if len(at) > len(place) and 0 not in at and all(map(_fits, at, place))]
     meant = "" if below else did_you_mean(str(word), map(str, here))
     places = (f"under {dotted(parts)}" if parts else "at the top level" for parts in below or named)
     return meant or next((f": it belongs {each}" for each in places), "")

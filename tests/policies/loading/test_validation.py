@@ -89,6 +89,7 @@ POLICY, QUEUES, LIMITER = "kind: Policy\nname: q\n", "kind: Queues\nqueues: ", "
             f"{QUEUES}{{a: {{basePodTemplate: {{}}}}}}",
             "basePodTemplate: unknown key: it belongs at the top level",
         ),
+        (f"{POLICY}container: {{name: a}}", 'container.name: unknown key (did you mean "names"?)'),
         (f"{POLICY}mode: dra", "mode: unknown key: it belongs under resources"),
         (f"{POLICY}slices: 1", "slices: unknown key: it belongs under quotas.namespaces.NAME"),
         (f"{POLICY}xyz: 1", "xyz: unknown key"),
