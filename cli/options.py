@@ -140,7 +140,7 @@ def kubeconfig_of(given: Path | None) -> Path | None:
     # kubectl merges several files; almost always the first existing one has the current context.
     named = [Path(name) for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name]
     usual = Path("~/.kube/config").expanduser()
-    found = next((file for file in named if file.exists()), named[0] if named else usual)
+    found = next((file for file in named if os.access(file, os.F_OK)), named[0] if named else usual)
     in_pod = not named and not usual.exists() and "KUBERNETES_SERVICE_HOST" in os.environ
     return None if in_pod else found
 

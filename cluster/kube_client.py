@@ -61,13 +61,16 @@ def transport_cause(error: Exception) -> str:
     if isinstance(cause, TimeoutError):
         return "timeout"
     if isinstance(cause, aiohttp.ClientResponseError):
-        return "what answers is no HTTP server"
+        is_of_proxy = isinstance(cause, aiohttp.ClientHttpProxyError)
+        answer = f"the proxy answered {cause.status} {cause.message}"
+        return answer if is_of_proxy else "what answers is no HTTP server"
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"its certificate is not accepted: {cause.verify_message.rstrip('.')}"
     if isinstance(cause, ssl.SSLError):
         return f"no TLS connection: {str(cause.reason).replace('_', ' ').lower()}"
     if isinstance(cause, OSError) and cause.errno and cause.strerror:
-        return os.strerror(cause.errno) if cause.errno > 0 else cause.strerror  # negative: of getaddrinfo
+        is_errno = cause.errno > 0 and not cause.strerror.startswith("[SSL:")  # negative: of getaddrinfo
+        return os.strerror(cause.errno) if is_errno else cause.strerror
     return str(cause) or type(cause).__name__
 
 

@@ -24,7 +24,7 @@ MAX_ERROR = 300
 _DATA = {key: f"{key}-data" for key in ("certificate-authority", "client-certificate", "client-key")}
 _FILES = {**_DATA, "tokenFile": "token"}
 """Keys that name a file, each with the key that may hold its content instead."""
-_URL = re.compile(r"https?://([^\s/@]+@)?(\[[0-9A-Za-z:.%]+\]|[^\s/:@\[\]]+)(:[0-9]{1,5})?(/\S*)?")
+_URL = re.compile(r"https?://([^\s/]+@)?(\[[0-9A-Za-z:.%]+\]|[^\s/:@\[\]]+)(:[0-9]{1,5})?(/\S*)?")
 _SHAPES = (TypeError, AttributeError, KeyError, ValueError)
 """What reading a file of another shape raises, here and in the package."""
 
@@ -39,8 +39,6 @@ async def of_kubeconfig(file: Path, context: str | None = None) -> Endpoint:
     Raises:
         NoApiServerError: the file is missing or unusable, or its user cannot authenticate.
     """
-    if not file.is_file():  # noqa: ASYNC240 nothing else runs before there is a connection
-        raise NoApiServerError(f"there is no kubeconfig {file}: pass --kubeconfig FILE")
     try:
         cluster, user = _chosen(_read(file), context)
         _check_urls(cluster)
@@ -56,6 +54,8 @@ async def of_kubeconfig(file: Path, context: str | None = None) -> Endpoint:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
+        if not file.is_file():
+            raise NoApiServerError(f"there is no kubeconfig {file}: pass --kubeconfig FILE")
         return dict(yaml.safe_load(file.read_bytes()))
     except OSError as error:
         raise _MistakeError(f"{error.strerror}: make it readable") from error

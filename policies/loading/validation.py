@@ -23,6 +23,7 @@ RULES: Mapping[str, str] = {
     "less_than_equal": "must be at most {le}",
     "list_type": "must be a list",
     "literal_error": "must be one of {allowed}",
+    "missing": "key is missing",
     "model_type": "must be a mapping",
     "string_too_long": "must have at most {max_length} characters",
     "string_too_short": "must not be empty",
@@ -63,13 +64,8 @@ def _kind(document: Document) -> type[Policy | Limiter | Queues]:
 
 def _problem(document: Document, kind: type[BaseModel], details: ErrorDetails) -> Problem:
     path = tuple(part for part in details["loc"] if part != "[key]")
-    if details["type"] == "missing":
-        rule = "key is missing"
-    elif details["type"] == "extra_forbidden":
-        rule = f"unknown key{_hint(kind, path)}"
-    else:
-        rule = _rule(details)
-    return document.problem(path, rule)
+    is_unknown = details["type"] == "extra_forbidden"
+    return document.problem(path, f"unknown key{_hint(kind, path)}" if is_unknown else _rule(details))
 
 
 def _rule(details: ErrorDetails) -> str:
@@ -85,16 +81,18 @@ def _rule(details: ErrorDetails) -> str:
         return f"{shown} must be quoted: {quoted(value)}"
     if isinstance(value, str) and (value in allowed or (what in _BARE and _BARE[what].fullmatch(value))):
         return f"{shown} {wanted}, without quotes"
-    return f"{shown} {wanted}{did_you_mean(str(value), allowed)}"
+    return f"{shown} {wanted}{did_you_mean(value, allowed) if isinstance(value, str) else ''}"
 
 
 def _hint(kind: type[BaseModel], path: Path) -> str:
-    """Return which key of the same part is meant, or else where a key of this name belongs."""
-    word, known = str(path[-1]), _keys(kind)
-    here = (key for *parts, key in known if len(parts) == len(path) - 1 and all(map(_fits, parts, path)))
-    elsewhere = (dotted(tuple(parts)) for *parts, key in known if key == word)
-    belongs = (f": it belongs {f'under {place}' if place else 'at the top level'}" for place in elsewhere)
-    return did_you_mean(word, map(str, here)) or next(belongs, "")
+    """Return where below a key of this name belongs, or which key here is meant, or where else it belongs."""
+    *place, word = path
+    here = (key for *parts, key in _keys(kind) if len(parts) == len(place) and all(map(_fits, parts, place)))
+    named = [tuple(parts) for *parts, key in _keys(kind) if key == word]
+    below = [at for at in named if len(at) > len(place) and 0 not in at and all(map(_fits, at, place))]
+    meant = "" if below else did_you_mean(str(word), map(str, here))
+    places = (f"under {dotted(parts)}" if parts else "at the top level" for parts in below or named)
+    return meant or next((f": it belongs {each}" for each in places), "")
 
 
 def _fits(part: str | int, given: str | int) -> bool:

@@ -4,11 +4,12 @@ import asyncio
 import socket
 import ssl
 
+import aiohttp
 import pytest
 import trustme
 
 from cluster.endpoint import Endpoint
-from cluster.kube_client import TRANSPORT_ERRORS, ApiServer, TooLargeError, transport_problem
+from cluster.kube_client import TRANSPORT_ERRORS, ApiServer, TooLargeError, transport_cause, transport_problem
 
 ADDRESS = "check its address, and that it can be reached from here"
 
@@ -18,8 +19,13 @@ async def hang_up(_, writer):
     writer.close()
 
 
-async def problem_of(url):
-    api = ApiServer(Endpoint(url))
+async def refuse(_, writer):
+    writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+    writer.close()
+
+
+async def problem_of(url, proxy=None):
+    api = ApiServer(Endpoint(url, proxy=proxy))
     with pytest.raises(TRANSPORT_ERRORS) as raised:
         await api.request("GET", "/")
     await api.close()
@@ -54,4 +60,16 @@ def test_a_closed_port_a_late_answer_and_a_large_one_are_told_apart():
         )
     late = f"the API server does not answer (timeout): {ADDRESS}"
     assert transport_problem(TimeoutError()) == late
+    alert = "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert certificate required (_ssl.c:2580)"
+    assert transport_cause(aiohttp.ClientOSError(1, alert)) == alert  # 1 is OpenSSL's, and no errno
     assert transport_problem(TooLargeError()) == "the answer is larger than 16 MiB"
+
+
+def test_what_a_proxy_refuses_is_told():
+    async def told():
+        async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            return await problem_of("https://api.example", f"http://127.0.0.1:{port}")
+
+    why = "the proxy answered 407 Proxy Authentication Required"
+    assert asyncio.run(told()) == f"the API server does not answer ({why}): {ADDRESS}"

@@ -1,9 +1,13 @@
 """A kubeconfig: its server, the credentials of its user, and one line of advice if it cannot be used."""
 
 import asyncio
+import json
+import ssl
 
 import pytest
+import trustme
 
+from cli.options import kubeconfig_of
 from cluster.endpoint import NoApiServerError
 from cluster.kubeconfig import of_kubeconfig
 
@@ -54,6 +58,10 @@ def test_a_kubeconfig_gives_the_server_its_name_and_the_token(tmp_path):
             ': server "127.0.0.1:1" must be a URL with http or https, such as https://10.0.0.1:6443',
         ),
         (
+            with_server("https://a, proxy-url: socks5://b"),
+            ': proxy-url "socks5://b" must be a URL with http or https, such as https://10.0.0.1:6443',
+        ),
+        (
             with_server("https://a, certificate-authority: missing"),
             ": certificate-authority FOLDER/missing: No such file or directory: correct the path",
         ),
@@ -91,18 +99,70 @@ def test_a_broken_kubeconfig_is_one_line_with_the_field_and_what_to_do(tmp_path,
     assert str(told.value) == f"kubeconfig {file}{says.replace('FOLDER', str(tmp_path))}"
 
 
-def test_a_file_beside_it_gives_the_token_without_its_newline(tmp_path):
-    (tmp_path / "config").write_text(with_user("tokenFile: token"))
+@pytest.mark.parametrize(
+    ("user", "token"),
+    [
+        ("tokenFile: token", "kept"),
+        ("token: '', tokenFile: token", "kept"),
+        ("token: own, tokenFile: missing", "own"),
+    ],
+)
+def test_a_file_beside_it_gives_the_token_without_its_newline(tmp_path, user, token):
+    (tmp_path / "config").write_text(with_user(user))
     (tmp_path / "token").write_text("kept\n")
-    assert asyncio.run(asyncio.run(of_kubeconfig(tmp_path / "config")).authorization()) == "Bearer kept"
-
-
-def test_a_command_gives_the_token(tmp_path):
-    kind = '"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"'
-    (tmp_path / "answer.json").write_text(f'{{{kind}, "status": {{"token": "printed"}}}}')
-    (tmp_path / "config").write_text(with_user(COMMAND % f"'cat {tmp_path}/answer.json'"))
     found = asyncio.run(of_kubeconfig(tmp_path / "config"))
-    assert asyncio.run(found.authorization()) == "Bearer printed"
+    assert asyncio.run(found.authorization()) == f"Bearer {token}"
+
+
+def test_a_context_that_is_named_may_have_no_user(tmp_path):
+    bare = "contexts: [{name: bare, context: {cluster: one}}, "
+    (tmp_path / "config").write_text(KUBECONFIG.replace("contexts: [", bare))
+    found = asyncio.run(of_kubeconfig(tmp_path / "config", "bare"))
+    assert asyncio.run(found.authorization()) is None
+
+
+@pytest.mark.parametrize(("skips", "mode"), [("false", ssl.CERT_REQUIRED), ("true", ssl.CERT_NONE)])
+def test_the_servers_certificate_is_verified_unless_the_file_says_otherwise(tmp_path, skips, mode):
+    (tmp_path / "config").write_text(with_server(f"https://a, insecure-skip-tls-verify: {skips}"))
+    tls = asyncio.run(of_kubeconfig(tmp_path / "config")).tls
+    assert (tls.verify_mode, tls.check_hostname) == (mode, mode is ssl.CERT_REQUIRED)
+
+
+def of_command(folder, status):
+    """Read a kubeconfig whose user has a command beside it, which prints a status."""
+    kind = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"}
+    (folder / "answer.json").write_text(json.dumps(kind | {"status": status}))
+    (folder / "command").write_text(f"#!/bin/sh\ncat {folder}/answer.json\n")
+    (folder / "command").chmod(0o700)
+    (folder / "config").write_text(
+        with_user(f"exec: {{apiVersion: {kind['apiVersion']}, command: ./command}}")
+    )
+    return asyncio.run(of_kubeconfig(folder / "config"))
+
+
+def test_a_command_beside_it_gives_the_token_or_a_certificate(tmp_path):
+    assert asyncio.run(of_command(tmp_path, {"token": "printed"}).authorization()) == "Bearer printed"
+    own = trustme.CA().issue_cert("me")
+    names = ("clientCertificateData", "clientKeyData")
+    pair = (own.cert_chain_pems[0], own.private_key_pem)
+    of_pair = of_command(
+        tmp_path, {name: each.bytes().decode() for name, each in zip(names, pair, strict=True)}
+    )
+    assert asyncio.run(of_pair.authorization()) is None
+
+
+def test_the_password_of_a_proxy_may_have_the_sign_that_ends_it(tmp_path):
+    proxy = "http://user:p@ss@proxy:3128"
+    (tmp_path / "config").write_text(with_server(f'https://a, proxy-url: "{proxy}"'))
+    assert asyncio.run(of_kubeconfig(tmp_path / "config")).proxy == proxy
+
+
+def test_a_kubeconfig_that_may_not_be_looked_at_is_named_with_why(tmp_path, monkeypatch):
+    file = tmp_path / ("x" * 300)
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    assert kubeconfig_of(None) == file
+    with pytest.raises(NoApiServerError, match=f"kubeconfig {file}: File name too long: make it readable"):
+        asyncio.run(of_kubeconfig(file))
 
 
 def test_a_missing_kubeconfig_is_named(tmp_path):

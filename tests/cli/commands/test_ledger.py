@@ -11,6 +11,7 @@ import pytest
 from cli.ledger_filter import Filter
 from cli.ledger_screen import CLEAR, _lines, show
 from cli.options import LedgerOutput
+from cluster.kube_client import ApiError
 from controller.publish.gpu_ledger import status_manifest, status_of
 from kube.dra import DRIVER
 from kube.names import GPU_LEDGERS_PATH as LEDGERS
@@ -154,6 +155,11 @@ def test_a_user_of_one_namespace_is_told_to_name_it(as_tenant, options):
     wrong = error_line(as_tenant(*options))
     assert wrong.startswith("no GpuLedgers: the API server answered 403: ")
     assert wrong.endswith("; only --namespace NAME shows pods without them")
+
+
+def test_who_is_not_known_at_all_is_not_told_to_name_a_namespace(monkeypatch):
+    serve(monkeypatch, Api({LEDGERS: ApiError(401, "Unauthorized")}))
+    assert error_line(run("ledger")) == "no GpuLedgers: the API server answered 401: Unauthorized"
 
 
 def test_cards_of_dra_drivers_are_items_of_their_own(monkeypatch):

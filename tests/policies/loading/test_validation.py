@@ -52,6 +52,7 @@ POLICY, QUEUES, LIMITER = "kind: Policy\nname: q\n", "kind: Queues\nqueues: ", "
         (f"{POLICY}maxGpus: all", 'maxGpus: "all" must be a whole number'),
         (f"{POLICY}maxGpus: '5'", 'maxGpus: "5" must be a whole number, without quotes'),
         (f"{POLICY}slicesPerGpu: 1.5", "slicesPerGpu: 1.5 must be one of 2, 4, 8, 16"),
+        (f"{POLICY}slicesPerGpu: 6", "slicesPerGpu: 6 must be one of 2, 4, 8, 16"),
         (f"{POLICY}slicesPerGpu: '8'", 'slicesPerGpu: "8" must be one of 2, 4, 8, 16, without quotes'),
         (f"{POLICY}place: spred", 'place: "spred" must be one of pack, spread (did you mean "spread"?)'),
         (f"{POLICY}fractions: 5", "fractions: 5 must be a mapping"),
@@ -77,8 +78,8 @@ POLICY, QUEUES, LIMITER = "kind: Policy\nname: q\n", "kind: Queues\nqueues: ", "
             'quotas.namespaces.a.memory: unknown key (did you mean "memoryMiB"?)',
         ),
         (
-            f"{POLICY}container: {{sidecars: [{{nam: a}}]}}",
-            'sidecars[0].nam: unknown key (did you mean "name"?)',
+            f"{POLICY}container: {{sidecars: [{{name: b}}, {{nam: a}}]}}",
+            'sidecars[1].nam: unknown key (did you mean "name"?)',
         ),
         (
             f"{QUEUES}{{quota: {{slices: 1}}}}",
@@ -88,6 +89,9 @@ POLICY, QUEUES, LIMITER = "kind: Policy\nname: q\n", "kind: Queues\nqueues: ", "
             f"{QUEUES}{{a: {{basePodTemplate: {{}}}}}}",
             "basePodTemplate: unknown key: it belongs at the top level",
         ),
+        (f"{POLICY}container: {{name: a}}", 'container.name: unknown key (did you mean "names"?)'),
+        (f"{POLICY}mode: dra", "mode: unknown key: it belongs under resources"),
+        (f"{POLICY}slices: 1", "slices: unknown key: it belongs under quotas.namespaces.NAME"),
         (f"{POLICY}xyz: 1", "xyz: unknown key"),
     ],
 )
