@@ -72,6 +72,10 @@ def _chosen(config: Mapping[str, Any], context: str | None) -> list[dict[str, An
         raise _MistakeError("it has no current-context: run kubectl config use-context NAME")
     chosen = _named(config, "contexts", name)
     user = _named(config, "users", chosen["user"]) if chosen.get("user") else {}
+    if user.get("as"):
+        raise _MistakeError(
+            f'"as" of user "{chosen["user"]}" is not supported: name a user with only these rights'
+        )
     parts = (_named(config, "clusters", chosen["cluster"]), user)
     return [{key: value for key, value in part.items() if value} for part in parts]
 
@@ -88,7 +92,9 @@ def _check_urls(cluster: Mapping[str, Any]) -> None:
     for key in {"server", *(cluster.keys() & {"proxy-url"})}:
         if not _URL.fullmatch(str(cluster.get(key, ""))):
             rule = "must be a URL with http or https, such as https://10.0.0.1:6443"
-            raise _MistakeError(f'{key} "{cluster.get(key, "")}" {rule}')
+            # The URL of a proxy may have a password.
+            shown = f' "{cluster.get(key, "")}"' if key == "server" else ""
+            raise _MistakeError(f"{key}{shown} {rule}")
 
 
 def _with_files(part: Mapping[str, Any], folder: Path) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def test_a_kubeconfig_gives_the_server_its_name_and_the_token(tmp_path):
         ),
         (
             with_server("https://a, proxy-url: socks5://b"),
-            ': proxy-url "socks5://b" must be a URL with http or https, such as https://10.0.0.1:6443',
+            ": proxy-url must be a URL with http or https, such as https://10.0.0.1:6443",
         ),
         (
             with_server("https://a, certificate-authority: missing"),
@@ -80,6 +80,10 @@ def test_a_kubeconfig_gives_the_server_its_name_and_the_token(tmp_path):
         (
             with_user("auth-provider: {name: oidc, config: {a: b}}"),
             ": its user has no valid token: log in again, as for kubectl",
+        ),
+        (
+            with_user("token: a, as: jane"),
+            ': "as" of user "me" is not supported: name a user with only these rights',
         ),
         (
             with_user("exec: {command: none, installHint: install it}"),
