@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 
+from cluster.leadership import Leadership
 from service.background import beat
 from service.log import get_logger
 
@@ -17,15 +17,9 @@ STEP_SECONDS = 2 * BUDGET_SECONDS
 _log = get_logger("leader")
 
 
-class Leads(Protocol):
-    """Anything that says whether this replica leads."""
-
-    @property
-    def leads(self) -> bool:
-        """Whether this replica may write now."""
-
-
-async def while_leading(leadership: Leads, step: Callable[[], Awaitable[None]], pause_seconds: float) -> None:
+async def while_leading(
+    leadership: Leadership, step: Callable[[], Awaitable[None]], pause_seconds: float
+) -> None:
     """Repeat step, heartbeat and pause until this replica no longer leads; an error in a step is raised.
 
     A step is cancelled after BUDGET_SECONDS, and the loop goes on.

@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 from cluster.event_writer import EventWriter, post_event
 from cluster.kube_client import ApiError, ApiServer
-from cluster.leader_loop import Leads
+from cluster.leadership import Leadership
 from controller.pods.pending_pod import read_pod
 from controller.pods.pod_findings import Finding, Reason
 from controller.policies.idle_shares import IdlePod
@@ -27,7 +27,7 @@ class IdleEviction:
     """
 
     def __init__(
-        self, api: ApiServer, events: EventWriter, leadership: Leads, metrics: ControllerMetrics
+        self, api: ApiServer, events: EventWriter, leadership: Leadership, metrics: ControllerMetrics
     ) -> None:
         self._api = api
         self._events = events
