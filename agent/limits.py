@@ -24,7 +24,6 @@ def variables(share: Share, policy: AgentPolicy) -> dict[str, str]:
     A container counts its GPUs from 0, in their order on the node, and the kubelet calls Allocate for one of
     them at a time. So a variable for the container's first GPU is written for every position that this GPU
     can have there: equal shares agree, and `refuse_conflict` refuses those that do not.
-
     """
     if share.memory_mib is None:
         return {}

@@ -133,11 +133,7 @@ class Nvml:
             except nvml.NVMLError as error:
                 self._forget_events()
                 raise GpuSourceError(f"NVML: waiting for events: {error}") from error
-            try:
-                uuid = nvml.nvmlDeviceGetUUID(data.device)
-            except nvml.NVMLError:
-                uuid = None
-            return HealthEvent(uuid, int(data.eventData))
+            return HealthEvent(_optional(nvml.nvmlDeviceGetUUID, data.device), int(data.eventData))
 
     def condition_of(self, uuid: str) -> GpuCondition:
         """Return whether a GPU answers, its mode, and the recovery that newer drivers ask for."""

@@ -171,14 +171,10 @@ class AgentProcess:
             BackgroundTask("usage", measure, 60.0),
         ]
         if self._api is not None:
-            facts, unlimited = (
-                NodeWriter(self._api, options.node or "", agent),
-                UnlimitedEvents(self._api, agent),
-            )
-            tasks += [
-                BackgroundTask("node facts", facts.run),
-                BackgroundTask("unlimited programs", unlimited.run),
-            ]
+            facts = NodeWriter(self._api, options.node or "", agent)
+            tasks.append(BackgroundTask("node facts", facts.run))
+            unlimited = UnlimitedEvents(self._api, agent)
+            tasks.append(BackgroundTask("unlimited programs", unlimited.run))
         return tasks
 
     def _readiness(self) -> Mapping[str, str | None]:

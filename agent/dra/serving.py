@@ -81,7 +81,11 @@ class DraOffer:
         """Offer the cards when nothing is missing any more, until cancelled."""
         try:
             plugin = await self._preparation.until_done([DRIVER], self._finish)
-            await self._run(plugin)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._serve(plugin))
+                group.create_task(self._publish())
+                group.create_task(self._look_on())
+                group.create_task(self._preparation.follow(plugin.restore_while_serving))
         finally:
             self._preparation.release()
 
@@ -95,9 +99,8 @@ class DraOffer:
         )
         boot = boot_id(Path(options.proc))
         self._prepared = PreparedClaims(self._agent.state_dir, boot)
-        endpoint = str(self._socket)
         plugin = DraPlugin(
-            endpoint, self._agent, self._api, self._prepared, specifications, self._preparation
+            str(self._socket), self._agent, self._api, self._prepared, specifications, self._preparation
         )
         plugin.restore()
         plugin.on_registration = self._take_registration
@@ -105,13 +108,6 @@ class DraOffer:
 
     def _claims(self) -> Collection[PreparedClaim]:
         return self._prepared.claims.values() if self._prepared is not None else ()
-
-    async def _run(self, plugin: DraPlugin) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._serve(plugin))
-            group.create_task(self._publish())
-            group.create_task(self._look_on())
-            group.create_task(self._preparation.follow(plugin.restore_while_serving))
 
     async def _serve(self, plugin: DraPlugin) -> None:
         """Serve on sockets that exist: the registration ends when one is removed."""

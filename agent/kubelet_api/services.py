@@ -20,7 +20,7 @@ class Stub:
     """
 
     def __init__(self, messages: ModuleType, service: str, channel: grpc.Channel | grpc.aio.Channel) -> None:
-        described = _service(messages, service)
+        described: ServiceDescriptor = messages.DESCRIPTOR.services_by_name[service]
         for method in described.methods:
             request, answer = _types(method)
             call = channel.unary_stream if method.server_streaming else channel.unary_unary
@@ -43,7 +43,7 @@ def serve(
         service: Name of the interface there.
         server: Not started yet.
     """
-    described = _service(messages, service)
+    described: ServiceDescriptor = messages.DESCRIPTOR.services_by_name[service]
     handlers = {
         method.name: _handler(method, getattr(implementation, method.name))
         for method in described.methods
@@ -60,11 +60,6 @@ def _handler(method: MethodDescriptor, function: Any) -> Any:
         else grpc.unary_unary_rpc_method_handler
     )
     return serving(function, request.FromString, answer.SerializeToString)
-
-
-def _service(messages: ModuleType, name: str) -> ServiceDescriptor:
-    found: ServiceDescriptor = messages.DESCRIPTOR.services_by_name[name]
-    return found
 
 
 def _types(method: MethodDescriptor) -> tuple[Any, Any]:
