@@ -7,12 +7,7 @@ from typing import Literal, assert_never
 
 from certs.authority import make_authority
 from certs.leaf import make_leaf
-from certs.observation import (
-    Authority,
-    SecretContent,
-    Stored,
-    read_authorities,
-)
+from certs.observation import Authority, SecretContent, Stored, read_authorities
 from certs.rotation import (
     Change,
     DropPrevious,
@@ -117,9 +112,7 @@ def _joined(authorities: Sequence[Authority]) -> bytes:
 
 
 def _changed(
-    content: SecretContent | None,
-    data: Mapping[str, bytes | None],
-    annotations: Mapping[str, str | None],
+    content: SecretContent | None, data: Mapping[str, bytes | None], annotations: Mapping[str, str | None]
 ) -> SecretContent:
     """Return the content with these values set; None removes a key."""
     before = content or SecretContent({}, {})

@@ -132,11 +132,7 @@ class ControllerProcess:
             templates=self._templates,
         )
         self._served = ControllerApi(
-            self._state,
-            self._leadership,
-            self._metrics,
-            self._policies.last_good,
-            templates=self._templates,
+            self._state, self._leadership, self._metrics, self._policies.last_good, templates=self._templates
         )
         self._page = self._shown() if options.page else None
         self._page_socket = bind(LOOPBACK, options.page_port) if options.page else None

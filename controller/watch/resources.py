@@ -11,13 +11,7 @@ from cluster.object_reader import ObjectReader, logged
 from controller.watch.agent_taint import NodeTaints, taints_of
 from controller.watch.mig_facts import MigNodeFact, MigPod, MigPodSpec, is_unschedulable, mig_node, mig_pod
 from kube.dra import CLAIM_NAME
-from kube.names import (
-    FRACTION_LABEL,
-    GPU_INDEX_ANNOTATION,
-    MAX_NAME,
-    MEMORY_LABEL,
-    SLICES_ANNOTATION,
-)
+from kube.names import FRACTION_LABEL, GPU_INDEX_ANNOTATION, MAX_NAME, MEMORY_LABEL, SLICES_ANNOTATION
 from kube.objects import (
     Condition,
     Node,
