@@ -1,4 +1,4 @@
 """The kubelet's gRPC interfaces: the parts of its protocols that the agent speaks, and their messages.
 
-`python -m agent.kubelet_api.generate` makes the messages again.
+`python -m testbed.kubelet_messages` makes the messages again.
 """

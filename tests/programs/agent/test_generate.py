@@ -1,6 +1,6 @@
 """The committed messages are what protoc makes of the .proto files."""
 
-from agent.kubelet_api.generate import FOLDER, generate
+from testbed.kubelet_messages import FOLDER, generate
 
 
 def test_the_messages_are_what_protoc_makes_today(tmp_path):

@@ -1,12 +1,14 @@
-"""Makes the messages from the .proto files; needs grpcio-tools, which only developers have."""
+"""Makes the messages of `agent.kubelet_api` from its .proto files; needs grpcio-tools."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parent
-ROOT = FOLDER.parent.parent
+from grpc_tools import protoc
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "agent" / "kubelet_api"
 PROTOS = tuple(sorted(FOLDER.glob("*.proto")))
 
 
@@ -16,8 +18,6 @@ def generate(target: Path) -> list[Path]:
     Raises:
         RuntimeError: protoc refuses a .proto file.
     """
-    from grpc_tools import protoc  # noqa: PLC0415 not there where the agent runs
-
     names = [str(proto.relative_to(ROOT)) for proto in PROTOS]
     outputs = [f"--{kind}={target}" for kind in ("python_out", "pyi_out")]
     if protoc.main(["protoc", f"--proto_path={ROOT}", *outputs, *names]) != 0:
