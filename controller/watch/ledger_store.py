@@ -49,12 +49,16 @@ class LedgerStore:
         self.pods: dict[PodKey, SeenPod] = {}
         self.synced = asyncio.Event()
         """Set once nodes and pods are listed, so that the ledger is complete."""
+        self.offers_listed = asyncio.Event()
+        """Set once the cards that claims can take are listed, or the API server serves no ResourceSlices."""
+        self.claims_listed = asyncio.Event()
+        """Set once ResourceClaims are listed: until then it is not known what is free of these cards."""
         self.watched_nodes: WatchedResource[SeenNode] = WatchedResource(
             key_of=lambda node: ("", node.fact.name),
             keys=lambda: [("", name) for name in self.nodes],
             set=self.set_node,
             remove=lambda key: self.remove_node(key[1]),
-            listed=partial(self._is_listed, "nodes"),
+            listed=partial(self.listed, "nodes"),
             yielding=self.yielding,
         )
         self.watched_pods: WatchedResource[SeenPod] = WatchedResource(
@@ -62,7 +66,7 @@ class LedgerStore:
             keys=lambda: self.pods,
             set=self.set_pod,
             remove=self.remove_pod,
-            listed=partial(self._is_listed, "pods"),
+            listed=partial(self.listed, "pods"),
             yielding=self.yielding,
         )
         self.watched_cards: WatchedResource[AgentReport] = WatchedResource(
@@ -86,13 +90,9 @@ class LedgerStore:
             keys=lambda: self.ledger.cards.claim_keys,
             set=lambda found: self._cards_changed(self.ledger.cards.put_claim(found)),
             remove=lambda key: self._cards_changed(self.ledger.cards.remove_claim(key)),
-            listed=self._claims_are_listed,
+            listed=self.claims_listed.set,
             yielding=self.yielding,
         )
-        self.offers_listed = asyncio.Event()
-        """Set once the cards that claims can take are listed, or the API server serves no ResourceSlices."""
-        self.claims_listed = asyncio.Event()
-        """Set once ResourceClaims are listed: until then it is not known what is free of these cards."""
         self._stated: dict[str, SeenNode] = {}
         """Each node by name, without the reports of agents, which `nodes` include."""
         self._labels = KeptLabels(clock)
@@ -179,9 +179,6 @@ class LedgerStore:
             self.ledger.totals()
             self.ledger.card_totals()
 
-    async def _is_listed(self, resource: str) -> None:
-        self.listed(resource)
-
     def listed(self, resource: str) -> None:
         """Record that a resource has been listed."""
         self._unlisted.discard(resource)
@@ -238,9 +235,6 @@ class LedgerStore:
         while self.ledger.count_again():
             await self.yielding.step()
         self.offers_listed.set()
-
-    async def _claims_are_listed(self) -> None:
-        self.claims_listed.set()
 
     def _set_again(self, name: str) -> None:
         node = self._stated.get(name)
