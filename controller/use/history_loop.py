@@ -8,7 +8,8 @@ from collections.abc import Callable
 import msgspec
 
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError
-from cluster.leader_loop import Leads, while_leading
+from cluster.leader_loop import while_leading
+from cluster.leadership import Leadership
 from controller.use.store import UseStore
 from controller.watch.ledger_store import LedgerStore
 from kube.names import USE_HISTORY_KEY
@@ -28,7 +29,7 @@ class UseHistoryLoop:
         self,
         store: UseStore,
         state: LedgerStore,
-        leadership: Leads,
+        leadership: Leadership,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:

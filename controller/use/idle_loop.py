@@ -14,7 +14,8 @@ from typing import Literal
 import msgspec
 
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError
-from cluster.leader_loop import Leads, while_leading
+from cluster.leader_loop import while_leading
+from cluster.leadership import Leadership
 from controller.policies.idle_shares import IdlePod, IdleShares
 from controller.publish.metrics import ControllerMetrics
 from controller.use.eviction import IdleEviction
@@ -67,7 +68,7 @@ class IdleLoop:
         store: UseStore | None,
         state: LedgerStore,
         idle: IdleShares,
-        leadership: Leads,
+        leadership: Leadership,
         *,
         metrics: ControllerMetrics,
         reason_not_to_lead: Callable[[], str | None] = lambda: None,
