@@ -17,6 +17,7 @@ def books(ledger: Ledger) -> dict[str, Any]:
         "reservations": dict(ledger._reservations._by_name),
         "owners": (ledger._owners._on_nodes, ledger._owners._awaited),
         "groups": sorted(_groups(ledger)),
+        "classes and labels": (set(ledger._node_index.classes), set(ledger._node_index.labels.numbers)),
     }
     return deepcopy(found)
 

@@ -11,7 +11,7 @@ from ledger.placement_request import Placement, PlacementRequest
 from ledger.reservations import Reservation
 from modes.facts import NodeFact, PodFact, PodKey
 from tests.effort import examples
-from tests.ledger.cluster import changed
+from tests.ledger.cluster import changed, gpu_node
 from tests.ledger.snapshot import books
 from tests.ledger.strategies import NODE_NAMES, asks, nodes, pods
 
@@ -40,6 +40,10 @@ class LedgerLife(RuleBasedStateMachine):
         self.pods: dict[PodKey, PodFact] = {}
         self.now = 0.0
         self.in_step = True
+        # Most nodes that are drawn have no room for most requests.
+        for name in NODE_NAMES[:2]:
+            self.nodes[name] = gpu_node(name, 4)
+            self.ledger.set_node(self.nodes[name])
 
     @rule(node=nodes(), lost=st.sampled_from([False, False, False, True]))
     def node_changes(self, node: NodeFact, *, lost: bool) -> None:
