@@ -32,7 +32,7 @@ Reason = Literal[
 
 
 HAS_ROOM = "a node has room: the scheduler tries again, or has another reason, see kubectl describe pod"
-NO_GPU = "no usable node has such GPUs: they are cordoned, not ready or missing"
+NO_GPU = "no usable node has such GPUs: they are cordoned, not ready, missing or without their agent"
 MAX_MESSAGE = 1024
 """Characters that Kubernetes accepts in an Event's message."""
 

@@ -141,6 +141,7 @@ def test_what_the_event_said_is_replaced_where_the_pod_waits_for_something_else_
     ]
     check_again(events, *steps, partial(api.found["spec"].update, nodeName="gpu-0"))
     assert [each["message"] for each in api.written.bodies] == [needs, HAS_ROOM, needs, NO_GPU, needs]
+    assert not events._said, "a pod that was bound is not looked at again"
 
 
 def test_the_next_leader_writes_the_event_only_if_it_says_something_else():
