@@ -84,7 +84,7 @@ def test_a_newcomer_types_the_commands_of_the_page(lab):
         assert following.wait() == 0
     assert typed(lab, retry) == "2\n"
     lab.kill()
-    serve(lab, with_library.replace("/opt/hami", str(lab.folder)))
+    serve(lab, with_library.replace("~/hami", str(lab.folder)))
     assert "warning" not in typed(lab, tasks)
 
 
