@@ -24,7 +24,8 @@ from controller.node_agents.audit import Audit
 from controller.node_agents.taint_loop import TaintLoop
 from controller.options import ControllerOptions
 from controller.policies.idle_shares import IdleShares
-from controller.policies.policies_config_map import PolicyDelivery, PolicyEvents
+from controller.policies.policy_delivery import PolicyDelivery
+from controller.policies.policy_events import PolicyEvents
 from controller.policies.watched_policies import WatchedPolicies
 from controller.publish.gpu_ledger_writer import GpuLedgerWriter
 from controller.publish.metrics import ControllerMetrics

@@ -150,7 +150,7 @@ def test_of_a_claim_and_an_instance_only_a_claim_has_a_template_and_both_wait_fo
     state.watched_nodes.set(SeenNode(mig_node("m", A100_80, p1g_10gb=1), uid=""))
     waits = claims(state, *asks, api_server=api_server)
     assert ["has not listed" in each.pending for each in waits] == [True, True]
-    state.watched_claims.listed()
+    asyncio.run(state.watched_claims.listed())
     for ask, is_claim in zip(asks, (False, True), strict=True):
         [answer] = claims(state, ask, api_server=api_server)
         assert (answer.placement.instance is None, len(api_server.stored)) == (is_claim, is_claim)

@@ -22,7 +22,7 @@ ANY = Constraints()
 def state():
     state = with_cards(LedgerStore(Clock()))
     asyncio.run(state.watched_offers.listed())
-    state.watched_claims.listed()
+    asyncio.run(state.watched_claims.listed())
     return state
 
 

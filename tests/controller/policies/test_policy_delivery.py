@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from controller.policies.policies_config_map import PolicyDelivery
+from controller.policies.policy_delivery import PolicyDelivery
 from kube.names import POLICIES_ANNOTATION
 from tests.cluster.fake_api import FakeApi, refusal, reply, talking_to
 

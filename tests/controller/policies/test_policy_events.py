@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from cluster.kube_client import ApiError
-from controller.policies.policies_config_map import MAX_PROBLEM, PolicyEvents
+from controller.policies.policy_events import MAX_PROBLEM, PolicyEvents
 from tests.cluster.events import KeptEvents
 
 NOW = datetime(2026, 11, 21, 10, 30, tzinfo=UTC)

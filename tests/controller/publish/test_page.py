@@ -153,7 +153,7 @@ def reason_of_a_claim(pod=None, claim_of=THAT_CLAIM, change=lambda state: None, 
     with_cards(state)
     if listed:
         asyncio.run(state.watched_offers.listed())
-        state.watched_claims.listed()
+        asyncio.run(state.watched_claims.listed())
     state.set_pod(pod or claiming())
     change(state)
     [(pending, _)] = state.ledger.first_pending(5)

@@ -215,7 +215,7 @@ def test_the_event_on_a_claim_names_its_amount_and_what_is_free_of_which_cards(m
     monkeypatch.setattr(pod_events, "read_demands", demands)
     api, state = Stored(), with_cards(cluster())
     asyncio.run(state.watched_offers.listed())
-    state.watched_claims.listed()
+    asyncio.run(state.watched_claims.listed())
     events = events_of(api, state)
     state.set_pod(seen(changed(has_claim=True, slices=None, gpu_index=None, lacks_cards=True), takes=()))
     asyncio.run(write_next(events))
