@@ -56,7 +56,7 @@ def _of_file(path: Path, report: QueueReport) -> Iterator[Result]:
     content, name = content_of(path, MAX_BYTES), path.name
     documents = read_documents(name, content)
     if any(isinstance(each.data, dict) and each.data.get("kind") in KINDS for each in documents):
-        yield from _fine(path, path.parent, parse_policies(files_in(name, content)))
+        yield from _fine(path, path.parent, parse_policies(files_in(name, content, documents)))
         return
     foreign = [each.problem((), rule) for each in documents if (rule := _foreign(each.data))]
     yield from (_line(path.parent, problem, "error") for problem in foreign)

@@ -26,8 +26,6 @@ from cli.options import DEMO, DEMO_INVENTORY, fail, read_ledger, read_policies
 from cli.printing import say, say_drawn, shortened, table
 from kube.names import ASKING_LABELS
 from ledger.from_kubernetes import pod_from_object
-from ledger.ledger import Ledger
-from modes.resource_names import ResourceNames
 from service.options import DEFAULT_POLICIES, PACKAGES
 from webhook.admission.annotations import GPU_CONTAINER, MEMORY_MIB
 
@@ -126,8 +124,11 @@ def _send(client: httpx.Client, url: str, pod: dict[str, Any], number: int) -> D
 def _show(answers: list[DemoResult], *, serve: bool) -> None:
     policies = read_policies(DEFAULT_POLICIES)
     ledger = read_ledger(policies, DEMO_INVENTORY)
-    rows = [_cells(answer, ledger, policies.resource_names) for answer in answers]
-    say(table([HEADINGS, *rows]))
+    injected = [pod_from_object(answer.pod, policies.resource_names) for answer in answers if answer.patch]
+    for pod in injected:
+        ledger.set_pod(pod)
+    nodes = {pod.name: pod.promised_node or "any" for pod in injected}
+    say(table([HEADINGS, *[_cells(answer, nodes.get(answer.name, "")) for answer in answers]]))
     say("\nWho holds which slices of which GPU\n")
     say_drawn("\n".join([*lines(ledger.view()), ""]))
     for answer in answers:
@@ -147,18 +148,16 @@ def _show(answers: list[DemoResult], *, serve: bool) -> None:
     )
 
 
-def _cells(answer: DemoResult, ledger: Ledger, names: ResourceNames) -> tuple[str, ...]:
-    """Return the row of a pod. A pod that was injected is added to the ledger, on its preferred node."""
+def _cells(answer: DemoResult, node: str) -> tuple[str, ...]:
     metadata = answer.pod["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     label = next((str(labels[name]) for name in ASKING_LABELS if name in labels), "-")
     named = shortened(answer.name, MAX_NAME), shortened(label, MAX_NAME)
     if answer.denial is not None or not answer.patch:
         return (*named, "untouched" if answer.denial is None else "denied", "", "", "")
-    ledger.set_pod(pod := pod_from_object(answer.pod, names))
     container = annotations.get(GPU_CONTAINER, "")
     [limits] = [
         each["resources"]["limits"] for each in answer.pod["spec"]["containers"] if each["name"] == container
     ]
     resources = ", ".join(f"{name}: {amount}" for name, amount in limits.items() if "gpu" in name)
-    return (*named, "injected", pod.promised_node or "any", resources, annotations.get(MEMORY_MIB, "-"))
+    return (*named, "injected", node, resources, annotations.get(MEMORY_MIB, "-"))

@@ -176,14 +176,15 @@ def read_policies(path: Path) -> PolicySet:
 def policy_files(path: Path) -> dict[str, bytes]:
     """Read the policy files at a path, or end the command if it cannot be read."""
     from policies.loading.loader import files_in, read_directory  # noqa: PLC0415 see above
-    from policies.loading.strict_yaml import MAX_BYTES  # noqa: PLC0415
+    from policies.loading.strict_yaml import MAX_BYTES, read_documents  # noqa: PLC0415
     from policies.model.problems import PolicyError  # noqa: PLC0415
 
     try:
         if path.is_dir():
             return read_directory(path)
         with path.open("rb") as stream:
-            return files_in(path.name, stream.read(MAX_BYTES + 1))
+            content = stream.read(MAX_BYTES + 1)
+        return files_in(path.name, content, read_documents(path.name, content))
     except OSError as error:
         fail(f"--policies {path}: {error.strerror}: name a folder of policy files, or a file")
     except PolicyError as error:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from policies.loading.compile import compile_policies
 from policies.loading.policy_set import DEFAULT, PolicySet
 from policies.loading.sources import LOCK_FILE, read_parts
-from policies.loading.strict_yaml import MAX_BYTES, read_documents
+from policies.loading.strict_yaml import MAX_BYTES, Document
 from policies.model.problems import PolicyError, Problem, UnreadableError
 
 ENDINGS = (".yaml", ".yml")
@@ -46,15 +46,12 @@ def load_policies(directory: Path, *, by_claim: bool = False) -> PolicySet:
     return parse_policies(read_directory(directory), by_claim=by_claim)
 
 
-def files_in(name: str, content: bytes) -> dict[str, bytes]:
+def files_in(name: str, content: bytes, documents: Sequence[Document]) -> dict[str, bytes]:
     """Return the policy files in a file: a ConfigMap's, as kubectl and Helm print it, or itself.
 
-    If it has no default policy itself, the built-in one comes with it.
-
-    Raises:
-        PolicyError: the file cannot be parsed.
+    If it has no default policy itself, the built-in one comes with it. `documents` are those of the file.
     """
-    found = [each.data for each in read_documents(name, content) if isinstance(each.data, dict)]
+    found = [each.data for each in documents if isinstance(each.data, dict)]
     if [each.get("kind") for each in found] == ["ConfigMap"]:
         data = found[0].get("data")
         return {key: str(text).encode() for key, text in data.items()} if isinstance(data, dict) else {}

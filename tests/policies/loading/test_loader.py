@@ -7,6 +7,7 @@ import pytest
 
 import policies
 from policies.loading.loader import files_in, load_policies, parse_policies, read_directory
+from policies.loading.strict_yaml import read_documents
 from policies.model.problems import PolicyError, UnreadableError
 from tests.policies.support import DEFAULT, policy_set
 
@@ -45,6 +46,10 @@ def test_unreadable_files_are_named_all_of_them(tmp_path):
     ]
 
 
+def in_file(name, content):
+    return files_in(name, content, read_documents(name, content))
+
+
 def test_a_config_map_as_kubectl_prints_it_is_the_folder_of_its_files():
     printed = b"""
 apiVersion: v1
@@ -57,15 +62,15 @@ data:
 kind: ConfigMap
 metadata: {name: fraction-injector-policies, resourceVersion: "7"}
 """
-    files = files_in("policies.yaml", printed)
+    files = in_file("policies.yaml", printed)
     assert sorted(files) == ["policy-default.yaml", "second-lock"]
     assert parse_policies(files).resolve("x", None, None).max_gpus == 3
     with pytest.raises(PolicyError, match="has no policy file"):
-        parse_policies(files_in("other.yaml", b"kind: ConfigMap\nmetadata: {name: other}\n"))
+        parse_policies(in_file("other.yaml", b"kind: ConfigMap\nmetadata: {name: other}\n"))
 
 
 def test_a_file_of_one_policy_has_the_built_in_default_beside_it():
-    found = parse_policies(files_in("a.yaml", b"kind: Policy\nname: a\n"))
+    found = parse_policies(in_file("a.yaml", b"kind: Policy\nname: a\n"))
     assert {name for _, name in found.compiled} == {"a", "default"}
 
 
