@@ -26,8 +26,8 @@ class WatchedResource(Generic[Item]):
     """Stores an added or changed object; what it returns is not used."""
     remove: Callable[[ObjectKey], object]
     """Removes a deleted object; what it returns is not used."""
-    listed: Callable[[], Awaitable[None] | None]
-    """Called after each complete list; what it returns is awaited."""
+    listed: Callable[[], Awaitable[None]]
+    """Called after each complete list."""
     yielding: CooperativeYield
 
     async def replace(self, pages: AsyncIterator[list[Item]]) -> None:
@@ -48,5 +48,4 @@ class WatchedResource(Generic[Item]):
             for key in keys:
                 if key not in listed:
                     self.remove(key)
-        if (waiting := self.listed()) is not None:
-            await waiting
+        await self.listed()

@@ -65,7 +65,7 @@ class ClaimTemplates:
             keys=lambda: self._known,
             set=self._seen,
             remove=self._gone,
-            listed=lambda: None,  # a template that is not known yet is found when it is made
+            listed=self._is_listed,
             yielding=CooperativeYield(),
         )
 
@@ -186,6 +186,9 @@ class ClaimTemplates:
         if known.used > self._clock() - UNUSED_SECONDS and is_named_after(key[1], known.spec):
             self._log.warning("a template in use was deleted and is made again", name="/".join(key))
             self._begin(key, known.spec)
+
+    async def _is_listed(self) -> None:
+        """Do nothing: a template that is not known yet is found when it is made."""
 
 
 def _asks_capacity(spec: Any) -> bool:

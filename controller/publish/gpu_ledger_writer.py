@@ -63,7 +63,7 @@ class GpuLedgerWriter:
             keys=lambda: [("", name) for name in self._stored],
             set=lambda ledger: self._watched(ledger.metadata.name, StoredLedger.of(ledger)),
             remove=lambda key: self._watched(key[1], None),
-            listed=self._listed.set,
+            listed=self._is_listed,
             yielding=self._state.yielding,
         )
         watcher = Watcher(self._api, gpu_ledgers(), stored, self._metrics)
@@ -78,6 +78,9 @@ class GpuLedgerWriter:
                 watch.cancel()
         finally:
             self._state.unsubscribe(self._changes)
+
+    async def _is_listed(self) -> None:
+        self._listed.set()
 
     def _watched(self, name: str, stored: StoredLedger | None) -> None:
         """Record a watched GpuLedger; None if it was deleted."""

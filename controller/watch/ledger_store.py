@@ -49,16 +49,12 @@ class LedgerStore:
         self.pods: dict[PodKey, SeenPod] = {}
         self.synced = asyncio.Event()
         """Set once nodes and pods are listed, so that the ledger is complete."""
-        self.offers_listed = asyncio.Event()
-        """Set once the cards that claims can take are listed, or the API server serves no ResourceSlices."""
-        self.claims_listed = asyncio.Event()
-        """Set once ResourceClaims are listed: until then it is not known what is free of these cards."""
         self.watched_nodes: WatchedResource[SeenNode] = WatchedResource(
             key_of=lambda node: ("", node.fact.name),
             keys=lambda: [("", name) for name in self.nodes],
             set=self.set_node,
             remove=lambda key: self.remove_node(key[1]),
-            listed=partial(self.listed, "nodes"),
+            listed=partial(self._is_listed, "nodes"),
             yielding=self.yielding,
         )
         self.watched_pods: WatchedResource[SeenPod] = WatchedResource(
@@ -66,7 +62,7 @@ class LedgerStore:
             keys=lambda: self.pods,
             set=self.set_pod,
             remove=self.remove_pod,
-            listed=partial(self.listed, "pods"),
+            listed=partial(self._is_listed, "pods"),
             yielding=self.yielding,
         )
         self.watched_cards: WatchedResource[AgentReport] = WatchedResource(
@@ -90,9 +86,13 @@ class LedgerStore:
             keys=lambda: self.ledger.cards.claim_keys,
             set=lambda found: self._cards_changed(self.ledger.cards.put_claim(found)),
             remove=lambda key: self._cards_changed(self.ledger.cards.remove_claim(key)),
-            listed=self.claims_listed.set,
+            listed=self._claims_are_listed,
             yielding=self.yielding,
         )
+        self.offers_listed = asyncio.Event()
+        """Set once the cards that claims can take are listed, or the API server serves no ResourceSlices."""
+        self.claims_listed = asyncio.Event()
+        """Set once ResourceClaims are listed: until then it is not known what is free of these cards."""
         self._stated: dict[str, SeenNode] = {}
         """Each node by name, without the reports of agents, which `nodes` include."""
         self._labels = KeptLabels(clock)
@@ -179,6 +179,9 @@ class LedgerStore:
             self.ledger.totals()
             self.ledger.card_totals()
 
+    async def _is_listed(self, resource: str) -> None:
+        self.listed(resource)
+
     def listed(self, resource: str) -> None:
         """Record that a resource has been listed."""
         self._unlisted.discard(resource)
@@ -235,6 +238,9 @@ class LedgerStore:
         while self.ledger.count_again():
             await self.yielding.step()
         self.offers_listed.set()
+
+    async def _claims_are_listed(self) -> None:
+        self.claims_listed.set()
 
     def _set_again(self, name: str) -> None:
         node = self._stated.get(name)
